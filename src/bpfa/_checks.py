@@ -1,0 +1,90 @@
+"""Checks of arguments: every message names the argument, its value and what is accepted."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in [low, high]."""
+    accepted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r}: expected {accepted}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: expected {accepted}") from None
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{name}={number}: expected {accepted}")
+    return number
+
+
+def check_number(name: str, value: Any, *, low: float, high: float = np.inf, open_low: bool = False) -> float:
+    """Return `value` as a finite float in [low, high], or in (low, high] with `open_low`."""
+    accepted = f"a number {'>' if open_low else '>='} {low:g}" + (
+        "" if np.isinf(high) else f" and <= {high:g}"
+    )
+    if isinstance(value, (bool, np.bool_, str)):
+        raise TypeError(f"{name}={value!r}: expected {accepted}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={value!r}: expected {accepted}") from None
+    if not np.isfinite(number) or number < low or number > high or (open_low and number == low):
+        raise ValueError(f"{name}={number!r}: expected {accepted}")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
+    """Return `value` as a finite float64 array of this shape; None in `shape` is any length."""
+    array = as_real_array(name, value)
+    expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+    if array.ndim != len(shape) or any(
+        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"{name}: shape {array.shape}, expected {expected}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(f"{name}: {array[where]} at {where}; expected finite numbers")
+    return array
+
+
+def as_real_array(name: str, value: Any) -> Array:
+    """Return `value` as a float64 array, refusing what is not made of real numbers."""
+    array = np.asarray(value)
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}: an array of objects that are not numbers; expected numbers") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name}: dtype {array.dtype}; expected real numbers")
+    return array.astype(np.float64, copy=False)
+
+
+def check_mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return `value` as a boolean array of this shape; 0/1 integers are accepted, NaN is not."""
+    mask = np.asarray(value)
+    if mask.dtype != bool:
+        if mask.dtype.kind not in "fiu" or not np.isin(mask, (0, 1)).all():
+            raise TypeError(f"{name}: dtype {mask.dtype}; expected booleans, or only zeros and ones")
+        mask = mask.astype(bool)
+    if mask.shape != shape:
+        raise ValueError(f"{name}: shape {mask.shape}, expected {shape}")
+    return mask

@@ -1,0 +1,88 @@
+"""The evidence lower bound of a whole data set, written from its definition and not from the updates."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from bpfa._checks import Array
+from bpfa.data import Batch
+from bpfa.local.variational import LocalPosterior, Variational
+from bpfa.posterior import GlobalPosterior
+
+__all__ = ["full_bound", "global_divergence"]
+
+
+def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: LocalPosterior) -> float:
+    """Bound of log p(Y): E_q[log p(Y, z, w, globals) - log q(z, w, globals)], over all rows.
+
+    Parameters
+    ----------
+    posterior : GlobalPosterior
+    batch : Batch
+        Every row of the data set, so that `posterior.n_rows == len(batch)`; entries may be missing.
+    local : MeanField or SpikeSlab
+        The form of q(z, w).
+    q : LocalPosterior
+        Its parameters, as `local.fit(posterior.expected(), batch)` returns them.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from bpfa.initialise import random_posterior
+    >>> from bpfa.local import SpikeSlab
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(30, 4)))
+    >>> posterior = random_posterior(rows, 3, seed=0)
+    >>> batch, local = rows.take(np.arange(30)), SpikeSlab()
+    >>> bound = full_bound(posterior, batch, local, local.fit(posterior.expected(), batch))
+    >>> bool(np.isfinite(bound))
+    True
+    """
+    if len(batch) != posterior.n_rows:
+        raise ValueError(f"batch: {len(batch)} rows; expected all {posterior.n_rows} rows of the data set")
+    view = posterior.expected()
+    local_bound = float(local.bound(view, batch, q).sum())
+    # The local bound has log g_o, log g_w and log(1 - pi) at the view's values; here their expectations
+    # under q(globals) take their place.
+    log_g_o = digamma(posterior.c) - np.log(posterior.d)
+    log_g_w = digamma(posterior.e) - np.log(posterior.f)
+    log_not_pi = digamma(posterior.b) - digamma(posterior.a + posterior.b)
+    corrections = (
+        batch.observed.sum() / 2 * (log_g_o - np.log(view.g_o))
+        + len(batch) * posterior.n_features / 2 * (log_g_w - np.log(view.g_w))
+        + len(batch) * (log_not_pi + np.logaddexp(0.0, view.logit)).sum()
+    )
+    return local_bound + float(corrections) - global_divergence(posterior)
+
+
+def global_divergence(posterior: GlobalPosterior) -> float:
+    """Kullback-Leibler divergence of q(globals) from their prior."""
+    priors, D = posterior.priors, posterior.n_columns
+    mean, variance = np.broadcast_arrays(posterior.mu / posterior.tau, 1 / posterior.tau)
+    phi = (np.log(1 / (D * variance)) + D * (variance + mean**2) - 1).sum() / 2
+    return float(
+        phi
+        + _beta_divergence(posterior.a, posterior.b, *priors.beta(posterior.n_features)).sum()
+        + _gamma_divergence(posterior.c, posterior.d, priors.c0, priors.d0)
+        + _gamma_divergence(posterior.e, posterior.f, priors.e0, priors.f0)
+    )
+
+
+def _beta_divergence(a: Array, b: Array, a0: float, b0: float) -> Array:
+    total = digamma(a + b)
+    log_ratio: Array = betaln(a0, b0) - betaln(a, b)
+    return log_ratio + (a - a0) * (digamma(a) - total) + (b - b0) * (digamma(b) - total)
+
+
+def _gamma_divergence(shape: float, rate: float, shape0: float, rate0: float) -> float:
+    return float(
+        (shape - shape0) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(shape0)
+        + shape0 * (np.log(rate) - np.log(rate0))
+        + shape * (rate0 - rate) / rate
+    )

@@ -1,0 +1,138 @@
+"""Rows of a matrix with missing entries, and the batches taken from it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._checks import Array, as_real_array, check_mask
+
+__all__ = ["ArrayRows", "Batch", "Rows", "as_rows"]
+
+
+class Batch:
+    """Some rows: their values, which entries are observed, and their ids in the whole data set.
+
+    Parameters
+    ----------
+    values : array, shape (rows, columns)
+        What stands at missing entries is ignored, NaN included.
+    observed : boolean array of the same shape, optional
+        Everything that is not NaN by default.
+    ids : integer array, optional
+        Row ids, which key the random numbers; 0, 1, 2... by default.
+
+    Examples
+    --------
+    >>> batch = Batch([[1.0, np.nan]])
+    >>> batch.values, batch.complete
+    (array([[1., 0.]]), False)
+    """
+
+    values: Array
+    """Zero at missing entries, so that sums need no second mask."""
+    observed: NDArray[np.bool_]
+    ids: NDArray[np.int64]
+    complete: bool
+    """Whether nothing is missing."""
+
+    def __init__(
+        self,
+        values: Any,
+        observed: Any = None,
+        ids: Any = None,
+    ) -> None:
+        values = as_real_array("values", values)
+        if values.ndim != 2 or values.shape[1] == 0:
+            raise ValueError(f"values: shape {values.shape}; expected rows x columns, at least one column")
+        if observed is None:
+            observed = ~np.isnan(values)
+        self.observed = check_mask("observed", observed, values.shape)
+        self.complete = bool(self.observed.all())
+        self.values = values if self.complete else np.where(self.observed, values, 0.0)
+        ids = np.arange(len(values)) if ids is None else np.asarray(ids)
+        if ids.shape != (len(values),) or ids.dtype.kind not in "iu" or (ids < 0).any():
+            raise ValueError(
+                f"ids: {ids.dtype} of shape {ids.shape}; expected {len(values)} integers >= 0, one a row"
+            )
+        self.ids = ids.astype(np.int64, copy=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+        return int(self.values.shape[1])
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """A source of rows: anything that can say its size and hand out rows by id."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+
+    def take(self, ids: NDArray[np.int64]) -> Batch:
+        """Return the rows with these ids."""
+
+
+class ArrayRows:
+    """Rows of an array in memory; NaN is missing.
+
+    Parameters
+    ----------
+    values : array-like of real numbers, shape (n_rows, n_columns)
+    missing : boolean array-like of the same shape, optional
+        True where an entry is missing, beside those that are NaN.
+
+    Examples
+    --------
+    >>> rows = ArrayRows([[1.0, 2.0], [np.nan, 4.0]])
+    >>> rows.n_rows, rows.n_columns, int(rows.take(np.array([1])).observed.sum())
+    (2, 2, 1)
+    >>> ArrayRows([[1.0, np.inf]])
+    Traceback (most recent call last):
+    ...
+    ValueError: values: inf at row 0, column 1; expected finite numbers, or NaN where an entry is missing
+    """
+
+    def __init__(self, values: Any, missing: Any = None) -> None:
+        array = as_real_array("values", values)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"values: shape {array.shape}; expected rows x columns, at least one of each")
+        observed = ~np.isnan(array)
+        if missing is not None:
+            observed &= ~check_mask("missing", missing, array.shape)
+        infinite = np.isinf(array) & observed
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0]
+            raise ValueError(
+                f"values: {array[row, column]} at row {row}, column {column}; "
+                "expected finite numbers, or NaN where an entry is missing"
+            )
+        if not observed.any():
+            raise ValueError("values: every entry is missing; expected at least one observed entry")
+        self.values = array
+        self.observed = observed
+        self.n_rows, self.n_columns = array.shape
+
+    def take(self, ids: NDArray[np.int64]) -> Batch:
+        """Return the rows with these ids."""
+        return Batch(self.values[ids], self.observed[ids], ids)
+
+
+def as_rows(data: Any, missing: Any = None) -> Rows:
+    """Return `data` as a source of rows: as it is when it is one, else as an array in memory."""
+    if isinstance(data, Rows):
+        if missing is not None:
+            raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")
+        return data
+    return ArrayRows(data, missing)

@@ -1,0 +1,163 @@
+"""Where the global posterior starts: at random, from rows of the data, or from a Gibbs run on a subset."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._checks import Array, check_integer
+from bpfa.data import Batch, Rows
+from bpfa.local import Gibbs
+from bpfa.local.gibbs import moments
+from bpfa.model import Priors
+from bpfa.philox import Stream
+from bpfa.posterior import GlobalPosterior
+from bpfa.sampler import GibbsSampler
+from bpfa.statistics import LocalSums
+
+__all__ = ["data_posterior", "gibbs_posterior", "random_posterior"]
+
+# Rows looked at to learn the scale of the data.
+N_SCALE_ROWS = 1000
+# A start that leaves a tenth of the variance to noise lets features compete for the rest; one that calls
+# everything noise, as the paper's prior of g_o alone would on data of unit variance, never wakes them.
+NOISE_SHARE = 0.1
+# Features that a row is first expected to use, and their share of all when there are few.
+FIRST_FEATURES_PER_ROW, LARGEST_FIRST_PI = 10.0, 0.5
+
+
+def random_posterior(
+    rows: Rows, n_features: int, priors: Priors | None = None, *, seed: int | Stream | None = None
+) -> GlobalPosterior:
+    """Start from features drawn from their prior, N(0, 1/D).
+
+    Parameters
+    ----------
+    rows : Rows
+        A few are read to learn the scale of the data.
+    n_features : int
+        K.
+    priors : Priors, optional
+    seed : int or Stream, optional
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
+    >>> random_posterior(rows, 3, seed=0).mu.shape
+    (3, 4)
+    """
+    n_features = check_integer("n_features", n_features, low=1)
+    rng = _stream(seed).child("initialise").generator(0)
+    phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
+    return _around(phi, _scale_batch(rows, rng), rows, priors)
+
+
+def data_posterior(
+    rows: Rows, n_features: int, priors: Priors | None = None, *, seed: int | Stream | None = None
+) -> GlobalPosterior:
+    """Start from rows of the data, each scaled to unit length, its missing entries drawn from the prior.
+
+    Parameters are those of `random_posterior`.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
+    >>> data_posterior(rows, 3, seed=0).mu.shape
+    (3, 4)
+    """
+    n_features = check_integer("n_features", n_features, low=1)
+    rng = _stream(seed).child("initialise").generator(0)
+    batch = rows.take(_some_ids(rows.n_rows, n_features, rng))
+    phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
+    # Rows repeat where there are fewer than features; the prior's draw then tells them apart.
+    values, observed = np.resize(batch.values, phi.shape), np.resize(batch.observed, phi.shape)
+    n_observed = observed.sum(axis=1, keepdims=True)
+    power = (values**2).sum(axis=1, keepdims=True) / np.maximum(n_observed, 1)
+    usable = observed & (power > 0)
+    unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
+    phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
+    return _around(phi, _scale_batch(rows, rng), rows, priors)
+
+
+def gibbs_posterior(
+    rows: Rows,
+    n_features: int,
+    priors: Priors | None = None,
+    *,
+    seed: int | Stream | None = None,
+    n_subset: int = 1000,
+    n_sweeps: int = 30,
+) -> GlobalPosterior:
+    """Start from a run of the uncollapsed Gibbs sampler on a random subset of the rows, scaled to all N.
+
+    Parameters
+    ----------
+    rows : Rows
+    n_features : int
+    priors : Priors, optional
+    seed : int or Stream, optional
+    n_subset : int
+        Rows of the subset; all rows when there are fewer.
+    n_sweeps : int
+        Sweeps of the sampler. The sums of the last state become the posterior, as those of a batch would.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
+    >>> gibbs_posterior(rows, 3, seed=0, n_subset=20, n_sweeps=2).n_rows
+    50
+    """
+    n_subset = check_integer("n_subset", n_subset, low=1)
+    n_sweeps = check_integer("n_sweeps", n_sweeps, low=1)
+    stream = _stream(seed).child("gibbs initialise")
+    start = random_posterior(rows, n_features, priors, seed=stream)
+    rng = stream.generator(0)
+    batch = rows.take(_some_ids(rows.n_rows, n_subset, rng))
+    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream, Gibbs())
+    for _ in range(n_sweeps):
+        sampler.sweep()
+    sums = LocalSums.of(sampler.view, batch, moments(sampler.view, sampler.state))
+    return start.target(sums, sampler.view.g_o)
+
+
+def _stream(seed: int | Stream | None) -> Stream:
+    return seed if isinstance(seed, Stream) else Stream.from_seed(seed)
+
+
+def _some_ids(n_rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Sorted ids of at most n different rows."""
+    return np.sort(rng.choice(n_rows, size=min(n, n_rows), replace=False))
+
+
+def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
+    return rows.take(_some_ids(rows.n_rows, N_SCALE_ROWS, rng))
+
+
+def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors | None) -> GlobalPosterior:
+    """Return a confident posterior around these features, at the scale of a sample of the data."""
+    priors = Priors() if priors is None else priors
+    n_features, D = phi.shape
+    N = rows.n_rows
+    variance = float((sample.values**2).sum() / max(sample.observed.sum(), 1)) or 1.0
+    pi = min(LARGEST_FIRST_PI, FIRST_FEATURES_PER_ROW / n_features)
+    # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
+    g_w = pi * n_features / (D * variance)
+    # Each parameter as if all N rows had spoken, so that neither view is vague.
+    c, e = priors.c0 + N * D / 2, priors.e0 + N * n_features / 2
+    tau = np.full((n_features, 1), D + N * pi / (NOISE_SHARE * variance) / g_w)
+    a0, b0 = priors.beta(n_features)
+    return GlobalPosterior(
+        priors=priors,
+        n_rows=N,
+        a=np.full(n_features, a0 + N * pi),
+        b=np.full(n_features, b0 + N * (1 - pi)),
+        c=c,
+        d=c * NOISE_SHARE * variance,
+        e=e,
+        f=e / g_w,
+        tau=tau,
+        mu=phi * tau,
+    )

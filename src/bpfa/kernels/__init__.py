@@ -1,0 +1,1 @@
+"""Compiled kernels: the local methods, fast."""

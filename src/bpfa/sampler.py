@@ -1,0 +1,183 @@
+"""The uncollapsed Gibbs sampler (MATH.md section 3): a baseline and an initialiser."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bpfa._checks import Array, check_integer
+from bpfa.data import Batch, Rows
+from bpfa.local import Gibbs, LocalState
+from bpfa.model import Priors, log_gamma_draw
+from bpfa.philox import Stream
+from bpfa.progress import NonFiniteError, Progress
+from bpfa.view import GlobalView
+
+__all__ = ["ChainPosterior", "GibbsSampler", "gibbs_sampler"]
+
+
+@dataclass(frozen=True)
+class ChainPosterior:
+    """The posterior of the globals as the last states of a chain.
+
+    Attributes
+    ----------
+    views : tuple of GlobalView
+        The kept states, newest last.
+    state : LocalState
+        The newest z and w of every row, from which its local chain may go on.
+    """
+
+    views: tuple[GlobalView, ...]
+    state: LocalState
+
+    @property
+    def n_features(self) -> int:
+        """Number of features K."""
+        return self.views[-1].n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+        return int(self.views[-1].phi.shape[1])
+
+    @property
+    def noise_std(self) -> float:
+        """Noise standard deviation at the average precision of the kept states."""
+        return float(np.mean([view.g_o for view in self.views]) ** -0.5)
+
+    def n_active(self, share: float = 0.001) -> int:
+        """Count the features that more than this share of the rows, and more than one row, use."""
+        used = self.state.z.sum(axis=0)
+        return int((used > max(1.0, share * len(self.state.z))).sum())
+
+    def sampled(self, rng: np.random.Generator) -> GlobalView:
+        """Return one of the kept states."""
+        return self.views[rng.integers(len(self.views))]
+
+
+class GibbsSampler:
+    """One chain over all variables: a sweep over every row, then each global from its conditional.
+
+    Parameters
+    ----------
+    batch : Batch
+        All rows; z and w of every one of them are held in memory.
+    priors : Priors
+    view : GlobalView
+        Where the globals start.
+    stream : Stream
+    local : Gibbs, optional
+        Its `blocked` says how z and w are drawn.
+    state : LocalState, optional
+        Where z and w start; z = 0 by default.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        priors: Priors,
+        view: GlobalView,
+        stream: Stream,
+        local: Gibbs | None = None,
+        state: LocalState | None = None,
+    ) -> None:
+        self.batch = batch
+        self.priors = priors
+        self.view = view.checked()
+        self.local = Gibbs() if local is None else local
+        shape = (len(batch), view.n_features)
+        self.state = LocalState(np.zeros(shape), np.zeros(shape)) if state is None else state
+        self.local_stream, self.global_stream = stream.child("local"), stream.child("global")
+        self.n_sweeps = 0
+
+    def sweep(self) -> None:
+        """Draw every variable once."""
+        step = self.n_sweeps + 1
+        draws = self.local_stream.rows(self.batch.ids, step)
+        self.state = next(self.local.chain(self.view, self.batch, draws, 1, self.state))
+        self.view = self.draw_globals(self.global_stream.generator(step))
+        self.n_sweeps = step
+
+    def draw_globals(self, rng: np.random.Generator) -> GlobalView:
+        """Draw phi, g_o, pi and g_w, each given all the rest."""
+        z, x, priors = self.state.z, self.state.x, self.priors
+        n_rows, n_features = z.shape
+        phi, residual = self._draw_phi(x, rng)
+        g_o = rng.gamma(priors.c0 + self.batch.observed.sum() / 2) / (priors.d0 + (residual**2).sum() / 2)
+        n = z.sum(axis=0)
+        a0, b0 = priors.beta(n_features)
+        logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
+        # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
+        n_idle = z.size - n.sum()
+        idle = rng.chisquare(n_idle) / self.view.g_w if n_idle else 0.0
+        W2 = (x**2).sum() + idle
+        g_w = rng.gamma(priors.e0 + z.size / 2) / (priors.f0 + W2 / 2)
+        return GlobalView(phi, np.zeros((n_features, 1)), logit, float(g_o), float(g_w))
+
+    def _draw_phi(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw phi feature by feature against the current residual, which is returned too."""
+        phi, g_o, observed = self.view.phi.copy(), self.view.g_o, self.batch.observed
+        n_features, D = phi.shape
+        residual = self.batch.values - (x @ phi) * observed
+        noise = rng.standard_normal(phi.shape)
+        for k in range(n_features):
+            rows = np.flatnonzero(x[:, k])
+            x_k, o = x[rows, k], observed[rows]
+            without_k = residual[rows] + x_k[:, None] * (o * phi[k])
+            tau = D + g_o * (x_k**2 @ o)
+            phi[k] = g_o * (x_k @ without_k) / tau + noise[k] / np.sqrt(tau)
+            residual[rows] = without_k - x_k[:, None] * (o * phi[k])
+        return phi, residual
+
+
+def gibbs_sampler(
+    rows: Rows,
+    view: GlobalView,
+    priors: Priors,
+    *,
+    n_steps: int,
+    stream: Stream,
+    local: Gibbs | None = None,
+    n_kept: int = 20,
+) -> Iterator[Progress]:
+    """Run the uncollapsed Gibbs sampler and yield its progress after every sweep.
+
+    Parameters
+    ----------
+    rows : Rows
+        Read whole into memory.
+    view : GlobalView
+        Where the globals start.
+    priors : Priors
+    n_steps : int
+        Sweeps to make.
+    stream : Stream
+    local : Gibbs, optional
+    n_kept : int
+        States of the globals to keep: the newest, and never more than half of those made, so that the first
+        half of a short run is left out as burn-in.
+
+    Yields
+    ------
+    Progress
+        Its posterior is a `ChainPosterior`.
+    """
+    n_steps = check_integer("n_steps", n_steps, low=1)
+    n_kept = check_integer("n_kept", n_kept, low=1)
+    sampler = GibbsSampler(rows.take(np.arange(rows.n_rows)), priors, view, stream, local)
+    views: deque[GlobalView] = deque(maxlen=n_kept)
+    posterior = ChainPosterior((sampler.view,), sampler.state)
+    started = time.perf_counter()
+    for step in range(1, n_steps + 1):
+        sampler.sweep()
+        if not np.isfinite([sampler.view.g_o, sampler.view.g_w, sampler.view.phi.sum()]).all():
+            raise NonFiniteError(step, posterior, "a draw of the globals")
+        views.append(sampler.view)
+        kept = tuple(views)[-max(1, step // 2) :]
+        posterior = ChainPosterior(kept, sampler.state)
+        yield Progress(step, float(step), time.perf_counter() - started, 1.0, posterior)

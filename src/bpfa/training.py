@@ -1,0 +1,112 @@
+"""The way in: train any of the algorithms on a matrix by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bpfa._checks import check_choice, check_integer
+from bpfa.algorithms import algorithm as algorithm_named
+from bpfa.data import as_rows
+from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+from bpfa.local import Gibbs
+from bpfa.model import Priors
+from bpfa.philox import Stream
+from bpfa.progress import Progress
+from bpfa.sampler import gibbs_sampler
+from bpfa.schedule import Schedule
+from bpfa.svi import svi
+
+__all__ = ["train"]
+
+INITIALISERS = {"random": random_posterior, "data": data_posterior, "gibbs": gibbs_posterior}
+
+
+def train(
+    data: Any,
+    n_features: int,
+    *,
+    missing: Any = None,
+    algorithm: str = "gibbs-ssvi",
+    priors: Priors | None = None,
+    n_steps: int = 500,
+    batch_size: int = 256,
+    schedule: Schedule | None = None,
+    init: str = "random",
+    seed: int | None = None,
+    **options: Any,
+) -> Iterator[Progress]:
+    """Train a model and yield its progress after every step; the last posterior is the result.
+
+    Columns should have mean near 0 and a common scale near 1: the model has no intercept and one noise level.
+
+    Parameters
+    ----------
+    data : array-like, shape (rows, columns), or Rows
+        NaN is missing.
+    n_features : int
+        K, the largest number of features; those the data does not need stay unused.
+    missing : boolean array-like, optional
+        True where an entry is missing, beside those that are NaN.
+    algorithm : str
+        "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
+    priors : Priors, optional
+    n_steps : int
+        Steps, or sweeps over all rows for "gibbs".
+    batch_size : int
+        Rows of a step; "gibbs" always takes all.
+    schedule : Schedule, optional
+        Step sizes.
+    init : str
+        "random", "data" (from rows of the data) or "gibbs" (a Gibbs run on a subset).
+    seed : int, optional
+        The same seed gives the same result.
+    **options
+        Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others.
+
+    Yields
+    ------
+    Progress
+
+    Examples
+    --------
+    >>> import bpfa
+    >>> data = bpfa.draw_data(500, 10, 3, g_o=100.0, g_w=1.0, seed=0)
+    >>> for progress in bpfa.train(data.y, n_features=6, n_steps=30, seed=0):
+    ...     pass
+    >>> progress.step, progress.posterior.n_features
+    (30, 6)
+    """
+    rows = as_rows(data, missing)
+    n_features = check_integer("n_features", n_features, low=1)
+    chosen = algorithm_named(algorithm, **options)
+    if priors is not None and not isinstance(priors, Priors):
+        raise TypeError(f"priors={priors!r}: expected a Priors")
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise TypeError(f"schedule={schedule!r}: expected a Schedule")
+    n_steps = check_integer("n_steps", n_steps, low=1)
+    batch_size = check_integer("batch_size", batch_size, low=1)
+    initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
+    stream = Stream.from_seed(seed)
+
+    # A generator of its own, so that bad arguments raise at the call and not at the first step.
+    def steps() -> Iterator[Progress]:
+        posterior = initialiser(rows, n_features, priors, seed=stream)
+        if algorithm == "gibbs":
+            assert isinstance(chosen.local, Gibbs)
+            start = posterior.sampled(stream.child("start").generator(0))
+            yield from gibbs_sampler(
+                rows, start, posterior.priors, n_steps=n_steps, stream=stream, local=chosen.local
+            )
+        else:
+            yield from svi(
+                rows,
+                posterior,
+                chosen,
+                n_steps=n_steps,
+                batch_size=batch_size,
+                schedule=Schedule() if schedule is None else schedule,
+                stream=stream,
+            )
+
+    return steps()
