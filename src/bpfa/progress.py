@@ -61,7 +61,7 @@ class NonFiniteError(ArithmeticError):
     def __init__(self, step: int, posterior: Posterior, cause: str) -> None:
         super().__init__(
             f"step {step} gave numbers that are not finite ({cause}); the state of step {step - 1} is kept "
-            "in the attribute `posterior` of this error. Are the columns of the data on a common scale near 1?"
+            "in the attribute `posterior` of this error. Are the columns of the data on a scale near 1?"
         )
         self.step = step
         self.posterior = posterior

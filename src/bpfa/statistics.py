@@ -108,4 +108,4 @@ def _observed_sum(per_feature: Array, batch: Batch) -> Array:
     """sum_i o_id f_ik, K x D; K x 1 when nothing is missing, as it is then the same in every column."""
     if batch.complete:
         return per_feature.sum(axis=0)[:, None]
-    return np.asarray(per_feature.T @ batch.observed)
+    return per_feature.T @ batch.observed.astype(np.float64)
