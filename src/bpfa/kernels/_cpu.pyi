@@ -1,4 +1,22 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+class SumArrays:
+    n: NDArray[np.float64] | None
+    zw2: NDArray[np.float64] | None
+    x2: NDArray[np.float64] | None
+    xr: NDArray[np.float64] | None
+    xy: NDArray[np.float64] | None
+    xx: NDArray[np.float64] | None
+    total_zw2: NDArray[np.float64] | None
+    w2: NDArray[np.float64] | None
+    rr: NDArray[np.float64] | None
+
 def philox4x32(counters: NDArray[np.uint32], key: int) -> None: ...
+def instruction_sets() -> list[str]: ...
+def thread_count(asked: int) -> int: ...
+def fma_rate(seconds: float, n_threads: int, instruction_set: str) -> float: ...
+def run_float32(**arguments: Any) -> None: ...
+def run_float64(**arguments: Any) -> None: ...

@@ -10,7 +10,7 @@ import numpy as np
 from bpfa._checks import Array, check_array
 from bpfa.data import Batch
 from bpfa.philox import RowDraws
-from bpfa.statistics import LocalSums
+from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
 __all__ = ["LocalMethod", "LocalState", "Residual", "checked_start", "slab"]
@@ -37,6 +37,16 @@ class LocalMethod(Protocol):
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalSums:
         """Sums over the rows of a batch."""
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features."""
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior: the moments behind the sums."""
 
     def samples(
         self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None

@@ -12,7 +12,7 @@ from bpfa._checks import Array, check_integer
 from bpfa.data import Batch
 from bpfa.local.base import LocalState, Residual, checked_start, slab
 from bpfa.philox import MAX_SWEEP, RowDraws
-from bpfa.statistics import LocalMoments, LocalSums
+from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
 __all__ = ["Gibbs"]
@@ -98,12 +98,30 @@ class Gibbs:
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalSums:
         """Sums over the rows of a batch, averaged over the kept sweeps."""
-        kept = []
+        kept = self._kept(view, batch, draws, start)
+        return LocalSums.average([LocalSums.of(view, batch, sample) for sample in kept])
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
+        kept = self._kept(view, batch, draws, start)
+        return JointSums.average([JointSums.of(view, batch, sample) for sample in kept])
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior: moments averaged over the kept sweeps."""
+        kept = list(self._kept(view, batch, draws, start))
+        return LocalMoments(*(sum(moment) / len(kept) for moment in zip(*kept, strict=True)))
+
+    def _kept(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None
+    ) -> Iterator[LocalMoments]:
         states = self.chain(view, batch, draws, self.burn_in + self.n_samples, start)
         for sweep, state in enumerate(states, start=1):
             if sweep > self.burn_in:
-                kept.append(LocalSums.of(view, batch, moments(view, state)))
-        return LocalSums.average(kept)
+                yield moments(view, state)
 
     def samples(
         self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
@@ -118,4 +136,4 @@ class Gibbs:
 def moments(view: GlobalView, state: LocalState) -> LocalMoments:
     """Moments of one state of the chain, its idle weights integrated out: E[w^2 | z = 0] = 1/g_w."""
     x2 = state.x**2
-    return LocalMoments(z=state.z, x=state.x, zw2=x2, w2=x2 + (1 - state.z) / view.g_w)
+    return LocalMoments(z=state.z.copy(), x=state.x, zw2=x2, w2=x2 + (1 - state.z) / view.g_w)

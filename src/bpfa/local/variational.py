@@ -14,7 +14,7 @@ from bpfa._checks import Array, check_integer
 from bpfa.data import Batch
 from bpfa.local.base import LocalState, Residual, checked_start
 from bpfa.philox import MAX_SWEEP, RowDraws
-from bpfa.statistics import LocalMoments, LocalSums
+from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
 __all__ = ["LocalPosterior", "Variational"]
@@ -94,7 +94,19 @@ class Variational(ABC):
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalSums:
         """Sums over the rows of a batch; nothing is drawn."""
-        return LocalSums.of(view, batch, self.moments(view, self.fit(view, batch, start)))
+        return LocalSums.of(view, batch, self.row_moments(view, batch, draws, start))
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features; nothing is drawn."""
+        return JointSums.of(view, batch, self.row_moments(view, batch, draws, start))
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior; nothing is drawn."""
+        return self.moments(view, self.fit(view, batch, start))
 
     def samples(
         self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None

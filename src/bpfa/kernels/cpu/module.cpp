@@ -1,18 +1,28 @@
 // The Python face of the CPU kernels.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
+#include "driver.h"
 #include "philox.h"
 
 namespace nb = nanobind;
 
 namespace {
 
-using Words = nb::ndarray<std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T, int Dimensions>
+using In = nb::ndarray<const T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+template <class T, int Dimensions>
+using Out = nb::ndarray<T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+using OutAny = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
-void philox4x32(Words counters, std::uint64_t key) {
+void philox4x32(Out<std::uint32_t, 2> counters, std::uint64_t key) {
   if (counters.shape(1) != 4) throw nb::value_error("counters: expected four words in each row");
   std::uint32_t* words = counters.data();
   const std::size_t n = counters.shape(0);
@@ -25,9 +35,113 @@ void philox4x32(Words counters, std::uint64_t key) {
   }
 }
 
+void require(bool condition, const char* message) {
+  if (!condition) throw nb::value_error(message);
+}
+
+template <class Array>
+auto data_or_null(const std::optional<Array>& array) {
+  return array ? array->data() : nullptr;
+}
+
+struct SumArrays {
+  std::optional<OutAny> n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
+};
+
+// Lets Ctrl-C and other signals through while rows are worked on without the GIL.
+void check_signals() {
+  nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+template <class Real>
+void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
+         In<Real, 2> values, std::optional<In<std::uint8_t, 2>> observed, In<std::int64_t, 1> ids,
+         std::optional<In<Real, 2>> start_z, std::optional<In<Real, 2>> start_w, std::uint64_t key,
+         std::uint32_t step, int first_sweep, int burn_in, int n_samples, int n_sweeps,
+         std::optional<SumArrays> sum_arrays, std::optional<Out<Real, 3>> posterior,
+         std::optional<Out<Real, 3>> state, int n_threads, const std::string& instruction_set) {
+  const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
+  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
+  require(v.shape(0) == K && v.shape(1) == D, "v: expected the shape of phi");
+  require(logit.shape(0) == K, "logit: expected one number a feature");
+  require(values.shape(1) == D, "values: expected as many columns as phi has");
+  require(!observed || (observed->shape(0) == N && observed->shape(1) == D), "observed: expected the shape of values");
+  require(ids.shape(0) == N, "ids: expected one number a row");
+  require(start_z.has_value() == start_w.has_value(), "start: expected both of z and w, or none");
+  for (const auto* start : {&start_z, &start_w})
+    require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K), "start: expected rows x features");
+  require(method >= 0 && method <= 3, "method: expected 0 to 3");
+  require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && n_sweeps >= 0, "sweeps: expected positive counts");
+  for (const auto* out : {&posterior, &state}) {
+    const std::size_t planes = out == &posterior ? 3 : 2;
+    require(!*out || ((*out)->shape(0) == planes && (*out)->shape(1) == N && (*out)->shape(2) == K),
+            "posterior, state: expected planes x rows x features");
+  }
+  bpfa::RowOutput<Real> output{};
+  if (posterior) {
+    output.z = posterior->data();
+    output.x = output.z + N * K;
+    output.zw2 = output.x + N * K;
+  }
+  if (state) {
+    output.state_z = state->data();
+    output.state_w = output.state_z + N * K;
+  }
+  const bpfa::View<Real> view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
+  const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps};
+  const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),          data_or_null(observed),
+                              ids.data(),                   data_or_null(start_z), data_or_null(start_w)};
+  bpfa::Sums sums{};
+  if (sum_arrays) {
+    const std::size_t DP = bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding);
+    const std::size_t per_column = observed ? K * DP : K;
+    const auto take = [](const std::optional<OutAny>& array, std::size_t size) -> double* {
+      if (!array) return nullptr;
+      require(array->size() == size, "sums: an array of the wrong size");
+      return array->data();
+    };
+    sums = {take(sum_arrays->n, K),           take(sum_arrays->zw2, per_column),
+            take(sum_arrays->x2, per_column), take(sum_arrays->xr, K * DP),
+            take(sum_arrays->xy, K * DP),     take(sum_arrays->xx, observed ? D * K * K : K * K),
+            take(sum_arrays->total_zw2, K),   take(sum_arrays->w2, 1),
+            take(sum_arrays->rr, DP / bpfa::kColumnPadding)};
+    require(sums.n && sums.zw2 && sums.x2 && sums.total_zw2 && sums.w2 && sums.rr, "sums: an array is missing");
+  }
+  nb::gil_scoped_release release;
+  bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads, instruction_set, check_signals);
+}
+
+template <class Real>
+void define_run(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a,
+        "observed"_a.none(), "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a,
+        "burn_in"_a, "n_samples"_a, "n_sweeps"_a, "sums"_a.none(), "posterior"_a.none(), "state"_a.none(),
+        "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
+}
+
 }  // namespace
 
 NB_MODULE(_cpu, m) {
-  m.def("philox4x32", &philox4x32, nb::arg("counters").noconvert(), nb::arg("key"),
+  using namespace nb::literals;
+  m.def("philox4x32", &philox4x32, "counters"_a.noconvert(), "key"_a,
         "Replace each row of four counter words by its Philox4x32-10 block, in place.");
+  m.def("instruction_sets", &bpfa::instruction_sets, "Instruction sets usable on this machine, widest first.");
+  m.def("thread_count", &bpfa::thread_count, "asked"_a, "Threads that a run would use.");
+  m.def("fma_rate", &bpfa::fma_rate, "seconds"_a, "n_threads"_a, "instruction_set"_a,
+        nb::call_guard<nb::gil_scoped_release>(), "Measured float32 multiply-adds a second.");
+  nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
+      .def(nb::init<>())
+      .def_rw("n", &SumArrays::n)
+      .def_rw("zw2", &SumArrays::zw2)
+      .def_rw("x2", &SumArrays::x2)
+      .def_rw("xr", &SumArrays::xr)
+      .def_rw("xy", &SumArrays::xy)
+      .def_rw("xx", &SumArrays::xx)
+      .def_rw("total_zw2", &SumArrays::total_zw2)
+      .def_rw("w2", &SumArrays::w2)
+      .def_rw("rr", &SumArrays::rr);
+  define_run<float>(m, "run_float32");
+  define_run<double>(m, "run_float64");
 }

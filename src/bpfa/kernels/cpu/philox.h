@@ -10,7 +10,7 @@ struct Block {
   std::uint32_t word[4];
 };
 
-inline Block philox4x32(Block counter, std::uint32_t key0, std::uint32_t key1) {
+__attribute__((always_inline)) inline Block philox4x32(Block counter, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
@@ -23,5 +23,30 @@ inline Block philox4x32(Block counter, std::uint32_t key0, std::uint32_t key1) {
   }
   return counter;
 }
+
+// Kinds of draw, as in bpfa/philox.py.
+enum Kind : std::uint32_t { kUniform = 0, kNormal = 1 };
+
+// Where the random numbers of one row at one step come from.
+struct RowKey {
+  std::uint32_t key0, key1, row_low, row_high, step;
+
+  __attribute__((always_inline)) RowKey(std::uint64_t key, std::uint64_t row, std::uint32_t step)
+      : key0(static_cast<std::uint32_t>(key)),
+        key1(static_cast<std::uint32_t>(key >> 32)),
+        row_low(static_cast<std::uint32_t>(row)),
+        row_high(static_cast<std::uint32_t>(row >> 32)),
+        step(step) {}
+
+  __attribute__((always_inline)) std::uint32_t word1(std::uint32_t kind, std::uint32_t sweep) const {
+    return row_high << 24 | kind << 16 | sweep;
+  }
+
+  // The word of one feature.
+  __attribute__((always_inline)) std::uint32_t word(std::uint32_t kind, std::uint32_t sweep, std::uint32_t feature) const {
+    const std::uint32_t block = 16 * (feature / 64) + feature % 16;
+    return philox4x32({{block, word1(kind, sweep), row_low, step}}, key0, key1).word[feature % 64 / 16];
+  }
+};
 
 }  // namespace bpfa

@@ -1,0 +1,288 @@
+#include "driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+namespace bpfa {
+
+#if defined(__x86_64__)
+namespace avx512 {
+KernelSet kernel_set();
+}
+namespace avx2 {
+KernelSet kernel_set();
+}
+#endif
+namespace baseline {
+KernelSet kernel_set();
+}
+
+namespace {
+
+std::vector<KernelSet> usable_kernel_sets() {
+  std::vector<KernelSet> sets;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw"))
+    sets.push_back(avx512::kernel_set());
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(avx2::kernel_set());
+#endif
+  sets.push_back(baseline::kernel_set());
+  return sets;
+}
+
+const KernelSet& kernel_set(const std::string& name) {
+  static const std::vector<KernelSet> sets = usable_kernel_sets();
+  if (name.empty()) return sets.front();
+  for (const KernelSet& set : sets)
+    if (name == set.name) return set;
+  throw std::invalid_argument("instruction_set='" + name + "': not usable on this machine");
+}
+
+template <class Real>
+const Kernels<Real>& kernels_for(const KernelSet& set);
+template <>
+const Kernels<float>& kernels_for<float>(const KernelSet& set) {
+  return set.single;
+}
+template <>
+const Kernels<double>& kernels_for<double>(const KernelSet& set) {
+  return set.twice;
+}
+
+// Zeroed, aligned memory.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t n = 0) {
+    if (n == 0) return;
+    const std::size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    // calloc leaves large blocks untouched until they are used; the slack is for the alignment.
+    memory_.reset(std::calloc(bytes + kAlignment, 1));
+    if (!memory_) throw std::bad_alloc();
+    void* start = memory_.get();
+    std::size_t space = bytes + kAlignment;
+    data_ = static_cast<T*>(std::align(kAlignment, bytes, start, space));
+  }
+  T* get() const { return data_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  T* data_ = nullptr;
+};
+
+bool forked = false;
+
+// The features in the layouts that the kernels want.
+template <class Real>
+class PreparedGlobals {
+ public:
+  PreparedGlobals(const View<Real>& view, bool complete, const Kernels<Real>& kernels, int n_threads)
+      : KP_(padded(view.K, kFeaturePadding)),
+        DP_(padded(view.D, kColumnPadding)),
+        phi_(static_cast<std::size_t>(view.K) * DP_),
+        phi2_(static_cast<std::size_t>(view.K) * DP_),
+        phi_t_(static_cast<std::size_t>(view.D) * KP_),
+        phi2_t_(static_cast<std::size_t>(view.D) * KP_),
+        logit_(KP_),
+        constants_(complete ? 6 * static_cast<std::size_t>(KP_) : 0),
+        gram_(complete ? static_cast<std::size_t>(view.K) * KP_ : 0) {
+    const int K = view.K, D = view.D;
+    bool certain = true;
+    for (int k = 0; k < K; ++k) {
+      for (int d = 0; d < D; ++d) {
+        const double phi = view.phi[static_cast<std::size_t>(k) * D + d];
+        phi_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi);
+        phi2_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi * phi);
+        phi_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi);
+        phi2_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi * phi);
+        certain = certain && view.v[static_cast<std::size_t>(k) * D + d] == 0;
+      }
+    }
+    if (!certain) {
+      s_ = Buffer<Real>(static_cast<std::size_t>(K) * DP_);
+      s_t_ = Buffer<Real>(static_cast<std::size_t>(D) * KP_);
+      for (int k = 0; k < K; ++k)
+        for (int d = 0; d < D; ++d) {
+          const std::size_t from = static_cast<std::size_t>(k) * D + d;
+          const Real s = static_cast<Real>(view.phi[from] * view.phi[from] + view.v[from]);
+          s_.get()[static_cast<std::size_t>(k) * DP_ + d] = s;
+          s_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = s;
+        }
+    }
+    // A feature beyond K never wins.
+    std::fill(logit_.get(), logit_.get() + KP_, Real(-1e30));
+    for (int k = 0; k < K; ++k) logit_.get()[k] = static_cast<Real>(view.logit[k]);
+    globals = {K,
+               D,
+               KP_,
+               DP_,
+               phi_.get(),
+               certain ? phi2_.get() : s_.get(),
+               phi2_.get(),
+               phi_t_.get(),
+               certain ? phi2_t_.get() : s_t_.get(),
+               phi2_t_.get(),
+               logit_.get(),
+               gram_.get(),
+               static_cast<Real>(view.g_o),
+               static_cast<Real>(view.g_w),
+               {}};
+    if (complete) {
+      Real* at = constants_.get();
+      Constants<Real>& c = globals.complete;
+      for (Real** array : {&c.s, &c.phi2, &c.odds, &c.gain, &c.scale, &c.sd}) {
+        *array = at;
+        at += KP_;
+      }
+      kernels.prepare(globals);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+      for (int k = 0; k < K; ++k) kernels.gram_row(globals, k, gram_.get() + static_cast<std::size_t>(k) * KP_);
+    }
+    (void)n_threads;
+  }
+
+  Globals<Real> globals;
+
+ private:
+  int KP_, DP_;
+  Buffer<Real> phi_, phi2_, s_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_;
+};
+
+int thread_index() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const KernelSet& set : usable_kernel_sets()) names.emplace_back(set.name);
+  return names;
+}
+
+int thread_count(int asked) {
+#ifdef _OPENMP
+#if defined(__unix__) || defined(__APPLE__)
+  static const int watched = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  (void)watched;
+#endif
+  if (forked) return 1;
+  return asked > 0 ? asked : omp_get_max_threads();
+#else
+  (void)asked;
+  return 1;
+#endif
+}
+
+template <class Real>
+void run(const View<Real>& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
+         const Sums* sums, int n_threads, const std::string& instruction_set,
+         const std::function<void()>& between_chunks) {
+  if (rows.n == 0) return;
+  const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
+  const bool complete = rows.observed == nullptr;
+  const bool gibbs = settings.method == Method::kGibbs || settings.method == Method::kGibbsTwoStep;
+  n_threads = thread_count(n_threads);
+  const PreparedGlobals<Real> prepared(view, complete, kernels, n_threads);
+  const Globals<Real>& g = prepared.globals;
+
+  // Rows of a chunk: enough to keep threads busy, few enough for the lists of active features to stay small.
+  const std::size_t per_row = static_cast<std::size_t>(gibbs ? settings.n_samples : 4) * g.KP + 3 * g.DP;
+  const std::size_t fitting = (std::size_t{1} << 21) / per_row;
+  const int chunk_rows =
+      static_cast<int>(std::min<std::int64_t>(rows.n, std::clamp<std::int64_t>(fitting, 64, 4096)));
+  const std::size_t n_slots = chunk_rows;
+  const bool sparse = sums && gibbs, dense = sums && !gibbs;
+  const std::size_t n_lists = sparse ? n_slots * settings.n_samples : 0;
+  Buffer<Real> y(sums ? n_slots * g.DP : 0), o(sums && !complete ? n_slots * g.DP : 0);
+  Buffer<std::int32_t> count(n_lists), feature(n_lists * g.K);
+  Buffer<Real> weight(n_lists * g.K);
+  Buffer<Real> theta(dense ? n_slots * g.KP : 0), x(dense ? n_slots * g.KP : 0), zw2(dense ? n_slots * g.KP : 0);
+  Buffer<Real> residual(dense ? n_slots * g.DP : 0);
+  Buffer<double> w2(dense ? n_slots : 0);
+  const Chunk<Real> chunk{y.get(),     o.get(), count.get(), feature.get(),  weight.get(),
+                          theta.get(), x.get(), zw2.get(),   residual.get(), w2.get()};
+  const std::size_t scratch_bytes = padded(static_cast<int>(kernels.scratch_bytes(g.K, g.D)), 4096);
+  Buffer<char> scratch(scratch_bytes * n_threads);
+
+  const int column_tiles = g.DP / kColumnPadding, feature_tiles = padded(g.K, kColumnPadding) / kColumnPadding;
+  const int joint_tasks = sums && sums->xx ? (complete ? feature_tiles : g.D) : 0;
+  const int sum_tasks = gibbs ? column_tiles + 1 : feature_tiles;
+
+  for (std::int64_t first = 0; first < rows.n; first += chunk_rows) {
+    const int n = static_cast<int>(std::min<std::int64_t>(chunk_rows, rows.n - first));
+#pragma omp parallel num_threads(n_threads)
+    {
+      void* mine = scratch.get() + scratch_bytes * thread_index();
+#pragma omp for schedule(dynamic, 1)
+      for (int slot = 0; slot < n; slot += kGroupRows)
+        kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, mine);
+      if (sums) {
+#pragma omp for schedule(dynamic, 1)
+        for (int task = 0; task < joint_tasks + sum_tasks; ++task) {
+          if (task < joint_tasks) {
+            if (gibbs)
+              kernels.sparse_joint(g, settings.n_samples, chunk, n, task, *sums);
+            else
+              kernels.dense_joint(g, chunk, n, task, *sums);
+          } else if (!gibbs) {
+            kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
+          } else if (task - joint_tasks < column_tiles) {
+            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums);
+          } else {
+            kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
+          }
+        }
+      }
+    }
+    if (first + n < rows.n) between_chunks();
+  }
+  if (joint_tasks > 0) {
+    // The triangles become whole matrices.
+    const int n_matrices = complete ? 1 : g.D;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int i = 0; i < n_matrices; ++i) {
+      double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
+      for (int j = 0; j < g.K; ++j)
+        for (int k = j + 1; k < g.K; ++k)
+          matrix[static_cast<std::size_t>(k) * g.K + j] = matrix[static_cast<std::size_t>(j) * g.K + k];
+    }
+  }
+}
+
+template void run<float>(const View<float>&, const Settings&, const Rows<float>&, const RowOutput<float>&, const Sums*,
+                         int, const std::string&, const std::function<void()>&);
+template void run<double>(const View<double>&, const Settings&, const Rows<double>&, const RowOutput<double>&,
+                          const Sums*, int, const std::string&, const std::function<void()>&);
+
+double fma_rate(double seconds, int n_threads, const std::string& instruction_set) {
+  const Kernels<float>& kernels = kernel_set(instruction_set).single;
+  n_threads = thread_count(n_threads);
+  double total = 0;
+#pragma omp parallel num_threads(n_threads) reduction(+ : total)
+  total += kernels.fma_rate(seconds);
+  return total;
+}
+
+}  // namespace bpfa

@@ -1,0 +1,162 @@
+// The kernels of one instruction set. Compiled once for each, see CMakeLists.txt:
+//   BPFA_ISA    namespace, and the end of the name of the one function that is visible outside
+//   BPFA_BYTES  width of a vector register
+#include "gibbs.h"
+#include "sums.h"
+#include "variational.h"
+
+#include <time.h>
+
+namespace BPFA_ISA {
+
+struct Carver {
+  char* at;
+  template <class T>
+  T* take(std::size_t n) {
+    T* result = reinterpret_cast<T*>(at);
+    at += (n * sizeof(T) + bpfa::kAlignment - 1) / bpfa::kAlignment * bpfa::kAlignment;
+    return result;
+  }
+};
+
+// One row after the other.
+template <class Real, class Row>
+BPFA_INLINE void gibbs_rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows,
+                            std::int64_t first, int n, const Chunk<Real>& chunk, int slot,
+                            const RowOutput<Real>& out, Carver carver) {
+  int* columns = carver.take<int>(g.DP);
+  const Real** phi_rows = carver.take<const Real*>(g.DP);
+  Row row(g, carver.take<Real>(Row::scratch(g)), columns, phi_rows);
+  GibbsScratch<Real> t;
+  Real** const reals[] = {&t.x, &t.w, &t.normal};
+  for (Real** array : reals) *array = carver.take<Real>(g.KP);
+  t.lane = carver.take<Real>(lanes<Real>);
+  t.uniform = carver.take<std::uint32_t>(g.KP);
+  t.words = carver.take<std::uint32_t>(g.KP);
+  t.active = carver.take<std::int32_t>(g.KP);
+  for (int i = 0; i < n; ++i) {
+    if (settings.method == bpfa::Method::kGibbs)
+      gibbs_row<Real, Row, false>(g, settings, rows, first + i, chunk, slot + i, out, row, t);
+    else
+      gibbs_row<Real, Row, true>(g, settings, rows, first + i, chunk, slot + i, out, row, t);
+  }
+}
+
+// As many rows at once as a register has lanes.
+template <class Real, bool Missing>
+BPFA_INLINE void variational_rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows,
+                                  std::int64_t first, int n, const Chunk<Real>& chunk, int slot,
+                                  const RowOutput<Real>& out, Carver carver) {
+  constexpr int W = lanes<Real>;
+  RowGroup<Real> t;
+  Real** const reals[] = {&t.theta, &t.m, &t.kappa, &t.s, &t.phi2};
+  for (Real** array : reals) *array = carver.take<Real>(static_cast<std::size_t>(g.K) * W);
+  t.residual = carver.take<Real>(static_cast<std::size_t>(g.D) * W);
+  t.observed = carver.take<SInt<Real>>(static_cast<std::size_t>(g.D) * W);
+  for (int i = 0; i < n; i += W) {
+    const int some = n - i < W ? n - i : W;
+    if (settings.method == bpfa::Method::kMeanField)
+      variational_group<Real, true, Missing>(g, settings, rows, first + i, some, chunk, slot + i, out, t);
+    else
+      variational_group<Real, false, Missing>(g, settings, rows, first + i, some, chunk, slot + i, out, t);
+  }
+}
+
+template <class Real>
+std::size_t scratch_bytes(int K, int D) {
+  const std::size_t KP = bpfa::padded(K, bpfa::kFeaturePadding), DP = bpfa::padded(D, bpfa::kColumnPadding);
+  const std::size_t gibbs = (9 * KP + DP) * sizeof(Real) + 3 * KP * 4 + DP * (4 + sizeof(void*));
+  const std::size_t variational = (5 * KP + 2 * DP) * BPFA_BYTES;
+  // Some more for what the alignment of each array costs.
+  return (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
+}
+
+template <class Real>
+void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows, std::int64_t first, int n,
+          const Chunk<Real>& chunk, int slot, const RowOutput<Real>& out, void* scratch) {
+  if (chunk.y) {
+    for (int i = 0; i < n; ++i) {
+      const std::size_t from = static_cast<std::size_t>(first + i) * g.D;
+      const std::size_t to = static_cast<std::size_t>(slot + i) * g.DP;
+      for (int d = 0; d < g.D; ++d) chunk.y[to + d] = rows.values[from + d];
+      if (chunk.o)
+        for (int d = 0; d < g.D; ++d) chunk.o[to + d] = rows.observed[from + d] ? Real(1) : Real(0);
+    }
+  }
+  const Carver carver{static_cast<char*>(scratch)};
+  const bool gibbs = settings.method == bpfa::Method::kGibbs || settings.method == bpfa::Method::kGibbsTwoStep;
+  if (gibbs && rows.observed)
+    gibbs_rows<Real, MissingRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
+  else if (gibbs)
+    gibbs_rows<Real, CompleteRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
+  else if (rows.observed)
+    variational_rows<Real, true>(g, settings, rows, first, n, chunk, slot, out, carver);
+  else
+    variational_rows<Real, false>(g, settings, rows, first, n, chunk, slot, out, carver);
+}
+
+// Constants of the features for rows without missing entries.
+template <class Real>
+void prepare(const Globals<Real>& g) {
+  for (int b = 0; b < g.KP; b += lanes<Real>) {
+    Vec<Real> s{}, phi2{};
+    for (int d = 0; d < g.D; ++d) {
+      s += load(g.s_t + static_cast<std::size_t>(d) * g.KP + b);
+      phi2 += load(g.phi2_t + static_cast<std::size_t>(d) * g.KP + b);
+    }
+    store(g.complete.s + b, s);
+    store(g.complete.phi2 + b, phi2);
+    derive_constants(g, g.complete, b, s);
+  }
+}
+
+template <class Real>
+void gram_row(const Globals<Real>& g, int k, Real* out) {
+  constexpr int W = lanes<Real>, kGroup = bpfa::kFeaturePadding / W;
+  const Real* phi = g.phi + static_cast<std::size_t>(k) * g.DP;
+  for (int b = 0; b < g.KP; b += bpfa::kFeaturePadding) {
+    Vec<Real> sum[kGroup] = {};
+    for (int d = 0; d < g.D; ++d)
+      for (int j = 0; j < kGroup; ++j) sum[j] += phi[d] * load(g.phi_t + static_cast<std::size_t>(d) * g.KP + b + j * W);
+    for (int j = 0; j < kGroup; ++j) store(out + b + j * W, sum[j]);
+  }
+}
+
+// Fused multiply-adds a second that one core can do, the yardstick of the benchmarks.
+template <class Real>
+double fma_rate(double seconds) {
+  constexpr int kChains = 12;
+  Vec<Real> chain[kChains];
+  for (int j = 0; j < kChains; ++j) chain[j] = splat(Real(j));
+  Vec<Real> factor = splat(Real(0.999)), term = splat(Real(0.5));
+  timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  double elapsed = 0, count = 0;
+  do {
+    for (int i = 0; i < 10000; ++i) {
+      for (int j = 0; j < kChains; ++j) chain[j] = chain[j] * factor + term;
+    }
+    __asm__ volatile("" : "+m"(chain) : : "memory");
+    count += 10000.0 * kChains * lanes<Real>;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    elapsed = double(now.tv_sec - begin.tv_sec) + 1e-9 * double(now.tv_nsec - begin.tv_nsec);
+  } while (elapsed < seconds);
+  return count / elapsed;
+}
+
+template <class Real>
+bpfa::Kernels<Real> kernels() {
+  return {scratch_bytes<Real>,   prepare<Real>,      gram_row<Real>,       rows<Real>,       sparse_columns<Real>,
+          sparse_features<Real>, sparse_joint<Real>, dense_features<Real>, dense_joint<Real>, fma_rate<Real>};
+}
+
+}  // namespace BPFA_ISA
+
+#define BPFA_TEXT(x) #x
+#define BPFA_NAME(x) BPFA_TEXT(x)
+
+namespace bpfa {
+namespace BPFA_ISA {
+KernelSet kernel_set() { return {BPFA_NAME(BPFA_ISA), ::BPFA_ISA::kernels<float>(), ::BPFA_ISA::kernels<double>()}; }
+}  // namespace BPFA_ISA
+}  // namespace bpfa

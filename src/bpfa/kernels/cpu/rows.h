@@ -1,0 +1,155 @@
+// The correlation c of every feature with the residual of one row, kept up to date while features change.
+#pragma once
+
+#include "functions.h"
+#include "problem.h"
+
+namespace BPFA_ISA {
+
+using bpfa::Constants;
+using bpfa::Globals;
+
+// Number of features rounded up to whole registers; those beyond K are never used.
+template <class Real>
+BPFA_INLINE int rounded(int n) {
+  return bpfa::padded(n, lanes<Real>);
+}
+
+template <class Real>
+BPFA_INLINE void derive_constants(const Globals<Real>& g, const Constants<Real>& k, int b, Vec<Real> s) {
+  const Vec<Real> kappa = g.g_w + g.g_o * s;
+  const Vec<Real> inverse = 1 / kappa;
+  store(k.odds + b, load(g.logit + b) - Real(0.5) * vlog(kappa / g.g_w));
+  store(k.gain + b, (Real(0.5) * g.g_o * g.g_o) * inverse);
+  store(k.scale + b, g.g_o * inverse);
+  store(k.sd + b, vsqrt(inverse));
+}
+
+// sum_j weight_j row_j over the rows of a D x KP matrix, at one register of features.
+template <class Real>
+BPFA_INLINE Vec<Real> weighted_sum(const Real* const* rows, const Real* weight, int n, int b) {
+  Vec<Real> sum0{}, sum1{}, sum2{}, sum3{};
+  int j = 0;
+  for (; j + 4 <= n; j += 4) {
+    sum0 += weight[j] * load(rows[j] + b);
+    sum1 += weight[j + 1] * load(rows[j + 1] + b);
+    sum2 += weight[j + 2] * load(rows[j + 2] + b);
+    sum3 += weight[j + 3] * load(rows[j + 3] + b);
+  }
+  for (; j < n; ++j) sum0 += weight[j] * load(rows[j] + b);
+  return (sum0 + sum1) + (sum2 + sum3);
+}
+
+// A row without missing entries: phi r itself is kept, one column of the Gram matrix per change.
+template <class Real>
+struct CompleteRow {
+  const Globals<Real>& g;
+  const Constants<Real>& constants;
+  Real* c_all;
+
+  static std::size_t scratch(const Globals<Real>& g) { return static_cast<std::size_t>(g.KP); }
+
+  CompleteRow(const Globals<Real>& g, Real* scratch, int*, const Real**)
+      : g(g), constants(g.complete), c_all(scratch) {}
+
+  void begin(const Real* y, const std::uint8_t*) {
+    constexpr int W = lanes<Real>;
+    const int n = rounded<Real>(g.K);
+    int b = 0;
+    for (; b + 4 * W <= n; b += 4 * W) {
+      Vec<Real> sum0{}, sum1{}, sum2{}, sum3{};
+      for (int d = 0; d < g.D; ++d) {
+        const Real* p = g.phi_t + static_cast<std::size_t>(d) * g.KP + b;
+        sum0 += y[d] * load(p);
+        sum1 += y[d] * load(p + W);
+        sum2 += y[d] * load(p + 2 * W);
+        sum3 += y[d] * load(p + 3 * W);
+      }
+      store(c_all + b, sum0);
+      store(c_all + b + W, sum1);
+      store(c_all + b + 2 * W, sum2);
+      store(c_all + b + 3 * W, sum3);
+    }
+    for (; b < n; b += W) {
+      Vec<Real> sum{};
+      for (int d = 0; d < g.D; ++d) sum += y[d] * load(g.phi_t + static_cast<std::size_t>(d) * g.KP + b);
+      store(c_all + b, sum);
+    }
+  }
+
+  // phi r, at one register of features.
+  BPFA_INLINE Vec<Real> c(int b) const { return load(c_all + b); }
+
+  BPFA_INLINE void change(int k, Real delta) {
+    constexpr int W = lanes<Real>;
+    const Real* column = g.gram + static_cast<std::size_t>(k) * g.KP;
+    const int n = rounded<Real>(g.K);
+    for (int b = 0; b < n; b += W) store(c_all + b, load(c_all + b) - delta * load(column + b));
+  }
+};
+
+// A row with missing entries: the residual of the observed columns is kept, packed, so that missing ones cost
+// nothing.
+template <class Real>
+struct MissingRow {
+  const Globals<Real>& g;
+  Constants<Real> constants;
+  int* columns;
+  const Real** phi_rows;
+  Real* r;
+  int n = 0;
+
+  static std::size_t scratch(const Globals<Real>& g) { return 6 * static_cast<std::size_t>(g.KP) + g.DP; }
+
+  MissingRow(const Globals<Real>& g, Real* scratch, int* columns, const Real** phi_rows)
+      : g(g), columns(columns), phi_rows(phi_rows) {
+    Real** const arrays[] = {&constants.s,    &constants.phi2,  &constants.odds,
+                             &constants.gain, &constants.scale, &constants.sd};
+    for (Real** array : arrays) {
+      *array = scratch;
+      scratch += g.KP;
+    }
+    r = scratch;
+  }
+
+  void begin(const Real* y, const std::uint8_t* observed) {
+    constexpr int W = lanes<Real>;
+    n = 0;
+    for (int d = 0; d < g.D; ++d) {
+      columns[n] = d;
+      n += observed[d] != 0;
+    }
+    const std::size_t stride = static_cast<std::size_t>(g.KP);
+    const bool certain = g.s_t == g.phi2_t;
+    for (int b = 0; b < rounded<Real>(g.K); b += W) {
+      Vec<Real> s{}, s_odd{}, phi2{};
+      int j = 0;
+      for (; j + 2 <= n; j += 2) {
+        s += load(g.s_t + columns[j] * stride + b);
+        s_odd += load(g.s_t + columns[j + 1] * stride + b);
+      }
+      if (j < n) s += load(g.s_t + columns[j] * stride + b);
+      s += s_odd;
+      if (certain)
+        phi2 = s;
+      else
+        for (j = 0; j < n; ++j) phi2 += load(g.phi2_t + columns[j] * stride + b);
+      store(constants.s + b, s);
+      store(constants.phi2 + b, phi2);
+      derive_constants(g, constants, b, s);
+    }
+    for (int j = 0; j < n; ++j) {
+      phi_rows[j] = g.phi_t + columns[j] * stride;
+      r[j] = y[columns[j]];
+    }
+  }
+
+  BPFA_INLINE Vec<Real> c(int b) const { return weighted_sum(phi_rows, r, n, b); }
+
+  BPFA_INLINE void change(int k, Real delta) {
+    const Real* phi = g.phi + static_cast<std::size_t>(k) * g.DP;
+    for (int j = 0; j < n; ++j) r[j] -= delta * phi[columns[j]];
+  }
+};
+
+}  // namespace BPFA_ISA

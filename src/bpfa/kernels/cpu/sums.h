@@ -1,0 +1,179 @@
+// Sums over the rows of a chunk (MATH.md section 4). Each function fills a tile of the result that no other
+// call touches, going through the rows in order: the result does not depend on the number of threads, and no
+// thread needs a copy of its own.
+#pragma once
+
+#include "problem.h"
+#include "vec.h"
+
+namespace BPFA_ISA {
+
+using bpfa::Chunk;
+using bpfa::Globals;
+using bpfa::Sums;
+
+constexpr int kTile = bpfa::kColumnPadding;
+
+// --- Gibbs: a kept sample is a short list of active features ------------------------------------------------
+
+template <class Real>
+void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, int tile,
+                    const Sums& sums) {
+  constexpr int W = lanes<Real>;
+  const int d0 = tile * kTile;
+  double rr = 0;
+  for (int slot = 0; slot < n_slots; ++slot) {
+    const Real* y = chunk.y + static_cast<std::size_t>(slot) * g.DP + d0;
+    const Real* o = chunk.o ? chunk.o + static_cast<std::size_t>(slot) * g.DP + d0 : nullptr;
+    for (int sample = 0; sample < n_samples; ++sample) {
+      const std::size_t list = static_cast<std::size_t>(slot) * n_samples + sample;
+      const std::int32_t* feature = chunk.feature + list * g.K;
+      const Real* weight = chunk.weight + list * g.K;
+      const int n = chunk.count[list];
+      alignas(64) Real r[kTile];
+      for (int d = 0; d < kTile; d += W) {
+        Vec<Real> even = load(y + d), odd{};
+        int j = 0;
+        for (; j + 2 <= n; j += 2) {
+          even -= weight[j] * load(g.phi + static_cast<std::size_t>(feature[j]) * g.DP + d0 + d);
+          odd -= weight[j + 1] * load(g.phi + static_cast<std::size_t>(feature[j + 1]) * g.DP + d0 + d);
+        }
+        if (j < n) even -= weight[j] * load(g.phi + static_cast<std::size_t>(feature[j]) * g.DP + d0 + d);
+        even += odd;
+        if (o) even *= load(o + d);
+        store(r + d, even);
+        rr += static_cast<double>(horizontal_sum<Real>(even * even));
+      }
+      for (int j = 0; j < n; ++j) {
+        const double x = weight[j];
+        const std::size_t at = static_cast<std::size_t>(feature[j]) * g.DP + d0;
+        if (sums.xr)
+          for (int d = 0; d < kTile; ++d) sums.xr[at + d] += x * r[d];
+        if (sums.xy)
+          for (int d = 0; d < kTile; ++d) sums.xy[at + d] += x * y[d];
+        if (o)
+          for (int d = 0; d < kTile; ++d) sums.zw2[at + d] += x * x * o[d];
+      }
+    }
+  }
+  sums.rr[tile] += rr;
+}
+
+template <class Real>
+void sparse_features(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, const Sums& sums) {
+  for (std::size_t list = 0; list < static_cast<std::size_t>(n_slots) * n_samples; ++list) {
+    for (int j = 0; j < chunk.count[list]; ++j) {
+      const int k = chunk.feature[list * g.K + j];
+      const double x = chunk.weight[list * g.K + j];
+      sums.n[k] += 1;
+      sums.total_zw2[k] += x * x;
+    }
+  }
+}
+
+// Upper triangle of sum_i o_id x_i x_i^T for one column, or, when complete, its rows of one tile of features.
+template <class Real>
+void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, int column,
+                  const Sums& sums) {
+  const int first = chunk.o ? 0 : column * kTile, last = chunk.o ? g.K : first + kTile;
+  double* xx = sums.xx + (chunk.o ? static_cast<std::size_t>(column) * g.K * g.K : 0);
+  for (int slot = 0; slot < n_slots; ++slot) {
+    if (chunk.o && chunk.o[static_cast<std::size_t>(slot) * g.DP + column] == 0) continue;
+    for (int sample = 0; sample < n_samples; ++sample) {
+      const std::size_t list = static_cast<std::size_t>(slot) * n_samples + sample;
+      const std::int32_t* feature = chunk.feature + list * g.K;
+      const Real* weight = chunk.weight + list * g.K;
+      const int n = chunk.count[list];
+      for (int j = 0; j < n; ++j) {
+        if (feature[j] < first || feature[j] >= last) continue;
+        double* row = xx + static_cast<std::size_t>(feature[j]) * g.K;
+        for (int l = j; l < n; ++l) row[feature[l]] += static_cast<double>(weight[j]) * weight[l];
+      }
+    }
+  }
+}
+
+// --- variational: every feature of every row counts ---------------------------------------------------------
+
+// out_kd += sum_i a_ik b_id for F features from k on: short sums in registers, long ones in double.
+template <class Real, int F, bool Square>
+BPFA_INLINE void outer(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int k, int width,
+                       double* out, int out_stride) {
+  constexpr int W = lanes<Real>, kBlock = 32;
+  for (int d = 0; d < width; d += W) {
+    for (int first = 0; first < n_slots; first += kBlock) {
+      const int last = first + kBlock < n_slots ? first + kBlock : n_slots;
+      Vec<Real> sum[F] = {};
+      for (int i = first; i < last; ++i) {
+        const Vec<Real> row = load(b + static_cast<std::size_t>(i) * b_stride + d);
+        for (int f = 0; f < F; ++f) {
+          const Real factor = a[static_cast<std::size_t>(i) * a_stride + k + f];
+          sum[f] += (Square ? factor * factor : factor) * row;
+        }
+      }
+      for (int f = 0; f < F; ++f) {
+        alignas(64) Real lane[W];
+        store(lane, sum[f]);
+        double* to = out + static_cast<std::size_t>(k + f) * out_stride + d;
+        for (int j = 0; j < W; ++j) to[j] += lane[j];
+      }
+    }
+  }
+}
+
+template <class Real, bool Square = false>
+void outer_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int first, int last,
+                int width, double* out, int out_stride) {
+  int k = first;
+  for (; k + 4 <= last; k += 4) outer<Real, 4, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
+  for (; k < last; ++k) outer<Real, 1, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
+}
+
+template <class Real>
+void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, int tile, const Sums& sums) {
+  const int first = tile * kTile, last = first + kTile < g.K ? first + kTile : g.K;
+  for (int slot = 0; slot < n_slots; ++slot) {
+    const std::size_t at = static_cast<std::size_t>(slot) * g.KP;
+    for (int k = first; k < last; ++k) {
+      sums.n[k] += chunk.theta[at + k];
+      sums.total_zw2[k] += chunk.zw2[at + k];
+      if (!chunk.o) {
+        sums.zw2[k] += chunk.zw2[at + k];
+        sums.x2[k] += static_cast<double>(chunk.x[at + k]) * chunk.x[at + k];
+      }
+    }
+  }
+  if (chunk.o) {
+    outer_tile<Real>(chunk.zw2, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.zw2, g.DP);
+    outer_tile<Real, true>(chunk.x, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.x2, g.DP);
+  }
+  if (sums.xr) outer_tile<Real>(chunk.x, g.KP, chunk.residual, g.DP, n_slots, first, last, g.DP, sums.xr, g.DP);
+  if (sums.xy) outer_tile<Real>(chunk.x, g.KP, chunk.y, g.DP, n_slots, first, last, g.DP, sums.xy, g.DP);
+  if (tile == 0) {
+    for (int slot = 0; slot < n_slots; ++slot) {
+      const Real* r = chunk.residual + static_cast<std::size_t>(slot) * g.DP;
+      double rr = 0;
+      for (int d = 0; d < g.D; ++d) rr += static_cast<double>(r[d]) * r[d];
+      sums.rr[0] += rr;
+      sums.w2[0] += chunk.w2[slot];
+    }
+  }
+}
+
+// Upper triangle of sum_i o_id x_i x_i^T for one column, or, when complete, its rows of one tile of features.
+template <class Real>
+void dense_joint(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, int column, const Sums& sums) {
+  const int first = chunk.o ? 0 : column * kTile;
+  const int last = chunk.o || first + kTile > g.K ? g.K : first + kTile;
+  double* xx = sums.xx + (chunk.o ? static_cast<std::size_t>(column) * g.K * g.K : 0);
+  for (int slot = 0; slot < n_slots; ++slot) {
+    if (chunk.o && chunk.o[static_cast<std::size_t>(slot) * g.DP + column] == 0) continue;
+    const Real* x = chunk.x + static_cast<std::size_t>(slot) * g.KP;
+    for (int j = first; j < last; ++j) {
+      double* row = xx + static_cast<std::size_t>(j) * g.K;
+      for (int k = j; k < g.K; ++k) row[k] += static_cast<double>(x[j]) * x[k];
+    }
+  }
+}
+
+}  // namespace BPFA_ISA

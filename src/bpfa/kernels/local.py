@@ -1,0 +1,318 @@
+"""The local methods of `bpfa.local` on the CPU kernels: the same face, the same numbers to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa import local
+from bpfa._checks import Array, check_choice, check_integer
+from bpfa.data import Batch
+from bpfa.kernels import _cpu
+from bpfa.local.base import LocalState, checked_start
+from bpfa.local.variational import LocalPosterior
+from bpfa.philox import RowDraws
+from bpfa.statistics import JointSums, LocalMoments, LocalSums, squared_error
+from bpfa.view import GlobalView
+
+__all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
+
+# Numbers of the methods in problem.h.
+GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
+# Columns are padded to this in the arrays that the kernels fill.
+COLUMN_PADDING = 16
+
+
+def instruction_sets() -> list[str]:
+    """Return the instruction sets that the kernels can use on this machine, widest first."""
+    return _cpu.instruction_sets()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How the kernels compute.
+
+    Parameters
+    ----------
+    dtype : str
+        "float32" or "float64". Sums are accumulated in float64 either way.
+    n_jobs : int, optional
+        Threads; as many as OpenMP would use by default, which OMP_NUM_THREADS and threadpoolctl set.
+    instruction_set : str, optional
+        One of `instruction_sets()`; the widest by default.
+    """
+
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    instruction_set: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        if self.n_jobs is not None:
+            check_integer("n_jobs", self.n_jobs, low=1)
+        if self.instruction_set is not None:
+            check_choice("instruction_set", self.instruction_set, tuple(instruction_sets()))
+
+    def _run(
+        self,
+        method: int,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws | None = None,
+        start: LocalState | None = None,
+        *,
+        sums: _cpu.SumArrays | None = None,
+        posterior: bool = False,
+        state: bool = False,
+        first_sweep: int = 1,
+        burn_in: int = 0,
+        n_samples: int = 1,
+        n_sweeps: int = 0,
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
+        K, D = view.phi.shape
+        if D != batch.n_columns:
+            raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
+        if start is not None:
+            start = checked_start(start, batch, K)
+        posterior_planes = np.zeros((3, len(batch), K), self.dtype) if posterior else None
+        state_planes = np.zeros((2, len(batch), K), self.dtype) if state else None
+        run = _cpu.run_float32 if self.dtype == "float32" else _cpu.run_float64
+        run(
+            method=method,
+            phi=np.ascontiguousarray(view.phi, np.float64),
+            v=np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
+            logit=np.ascontiguousarray(view.logit, np.float64),
+            g_o=view.g_o,
+            g_w=view.g_w,
+            values=np.ascontiguousarray(batch.values, self.dtype),
+            observed=None if batch.complete else np.ascontiguousarray(batch.observed).view(np.uint8),
+            ids=np.ascontiguousarray(batch.ids if draws is None else draws.ids),
+            start_z=None if start is None else np.ascontiguousarray(start.z, self.dtype),
+            start_w=None if start is None else np.ascontiguousarray(start.w, self.dtype),
+            key=0 if draws is None else draws.key,
+            step=0 if draws is None else draws.step & 0xFFFFFFFF,
+            first_sweep=first_sweep,
+            burn_in=burn_in,
+            n_samples=n_samples,
+            n_sweeps=n_sweeps,
+            sums=sums,
+            posterior=posterior_planes,
+            state=state_planes,
+            n_threads=self.n_jobs or 0,
+            instruction_set=self.instruction_set or "",
+        )
+        return posterior_planes, state_planes
+
+
+class RawSums:
+    """The arrays that the kernels add to, and LocalSums or JointSums made from them."""
+
+    def __init__(self, view: GlobalView, batch: Batch, *, joint: bool) -> None:
+        self.view, self.batch, self.joint = view, batch, joint
+        K, D = view.phi.shape
+        padded = -(-D // COLUMN_PADDING) * COLUMN_PADDING
+        per_column = (K,) if batch.complete else (K, padded)
+        self.arrays = _cpu.SumArrays()
+        self.n, self.total_zw2 = np.zeros(K), np.zeros(K)
+        self.zw2, self.x2 = np.zeros(per_column), np.zeros(per_column)
+        self.xr, self.xy = np.zeros((K, padded)), np.zeros((K, padded))
+        self.w2, self.rr = np.zeros(1), np.zeros(padded // COLUMN_PADDING)
+        for name in ("n", "total_zw2", "zw2", "x2", "w2", "rr", "xy" if joint else "xr"):
+            setattr(self.arrays, name, getattr(self, name))
+        if joint:
+            self.xx = np.zeros((1 if batch.complete else D, K, K))
+            self.arrays.xx = self.xx
+
+    def finish(self, method: int, n_samples: int) -> LocalSums | JointSums:
+        """Return the sums, averaged over the kept samples."""
+        view, batch, D = self.view, self.batch, self.view.phi.shape[1]
+        gibbs = method in (GIBBS, GIBBS_TWO_STEP)
+        n, total_zw2 = self.n / n_samples, float(self.total_zw2.sum()) / n_samples
+        if batch.complete:
+            T = (self.total_zw2 / n_samples)[:, None]
+            X2 = T if gibbs else self.x2[:, None]
+        else:
+            T = self.zw2[:, :D] / n_samples
+            X2 = T if gibbs else self.x2[:, :D]
+        if method == MEAN_FIELD:
+            W2 = float(self.w2[0])
+        else:
+            W2 = total_zw2 + (len(batch) * view.n_features - float(n.sum())) / view.g_w
+        SSE = squared_error(view, float(self.rr.sum()) / n_samples, T, X2)
+        shared = (len(batch), n, W2, total_zw2, float(batch.observed.sum()), SSE)
+        if not self.joint:
+            return LocalSums(*shared, T=T, S=self.xr[:, :D] / n_samples + X2 * view.phi)
+        XX = self.xx / n_samples
+        if not gibbs:
+            # E[x_k^2] is E[z w^2], not E[x_k]^2.
+            diagonal = np.arange(view.n_features)
+            XX[:, diagonal, diagonal] += (T - X2).T
+        return JointSums(*shared, XX=XX, XY=self.xy[:, :D] / n_samples)
+
+
+@dataclass(frozen=True)
+class Gibbs(Kernel, local.Gibbs):
+    """`bpfa.local.Gibbs`, fast.
+
+    Examples
+    --------
+    >>> from bpfa.philox import Stream
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> batch = Batch([[3.0, 0.0]])
+    >>> Gibbs(n_jobs=1).sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1)).n
+    array([1., 0.])
+    """
+
+    def __post_init__(self) -> None:
+        Kernel.__post_init__(self)
+        local.Gibbs.__post_init__(self)
+
+    @property
+    def _method(self) -> int:
+        return GIBBS if self.blocked else GIBBS_TWO_STEP
+
+    def sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalSums:
+        """Sums over the rows of a batch, averaged over the kept sweeps."""
+        sums = self._sums(view, batch, draws, start, joint=False)
+        assert isinstance(sums, LocalSums)
+        return sums
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
+        sums = self._sums(view, batch, draws, start, joint=True)
+        assert isinstance(sums, JointSums)
+        return sums
+
+    def _sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
+    ) -> LocalSums | JointSums:
+        raw = RawSums(view, batch, joint=joint)
+        sweeps = {"burn_in": self.burn_in, "n_samples": self.n_samples}
+        self._run(self._method, view, batch, draws, start, sums=raw.arrays, **sweeps)
+        return raw.finish(self._method, self.n_samples)
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior: moments averaged over the kept sweeps."""
+        sweeps = {"burn_in": self.burn_in, "n_samples": self.n_samples}
+        planes, _ = self._run(self._method, view, batch, draws, start, posterior=True, **sweeps)
+        assert planes is not None
+        z, x, zw2 = planes.astype(np.float64)
+        return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
+
+    def chain(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        n_sweeps: int,
+        start: LocalState | None = None,
+    ) -> Iterator[LocalState]:
+        """Yield the state after every sweep."""
+        state = start
+        for sweep in range(1, n_sweeps + 1):
+            state = self._state_after(view, batch, draws, state, first_sweep=sweep)
+            yield state
+
+    def samples(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+    ) -> Iterator[Array]:
+        """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
+        state = self._state_after(view, batch, draws, start, first_sweep=1, burn_in=self.burn_in)
+        yield state.x
+        for sample in range(1, n_samples):
+            state = self._state_after(view, batch, draws, state, first_sweep=self.burn_in + 1 + sample)
+            yield state.x
+
+    def _state_after(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None,
+        *,
+        first_sweep: int,
+        burn_in: int = 0,
+    ) -> LocalState:
+        """Return the state after `burn_in` sweeps and one more."""
+        sweeps = {"first_sweep": first_sweep, "burn_in": burn_in}
+        _, planes = self._run(self._method, view, batch, draws, start, state=True, **sweeps)
+        assert planes is not None
+        z, w = planes.astype(np.float64)
+        return LocalState(z, w)
+
+
+@dataclass(frozen=True)
+class Variational(Kernel, local.variational.Variational):
+    """What the two variational methods share."""
+
+    _method = -1
+
+    def __post_init__(self) -> None:
+        Kernel.__post_init__(self)
+        local.variational.Variational.__post_init__(self)
+
+    def fit(self, view: GlobalView, batch: Batch, start: LocalState | None = None) -> LocalPosterior:
+        """Return the local posterior after `n_sweeps` sweeps."""
+        planes, _ = self._run(self._method, view, batch, None, start, posterior=True, n_sweeps=self.n_sweeps)
+        assert planes is not None
+        return LocalPosterior(*planes.astype(np.float64))
+
+    def sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalSums:
+        """Sums over the rows of a batch; nothing is drawn."""
+        sums = self._sums(view, batch, start, joint=False)
+        assert isinstance(sums, LocalSums)
+        return sums
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features; nothing is drawn."""
+        sums = self._sums(view, batch, start, joint=True)
+        assert isinstance(sums, JointSums)
+        return sums
+
+    def _sums(
+        self, view: GlobalView, batch: Batch, start: LocalState | None, *, joint: bool
+    ) -> LocalSums | JointSums:
+        raw = RawSums(view, batch, joint=joint)
+        self._run(self._method, view, batch, None, start, sums=raw.arrays, n_sweeps=self.n_sweeps)
+        return raw.finish(self._method, 1)
+
+
+class MeanField(Variational, local.MeanField):
+    """`bpfa.local.MeanField`, fast.
+
+    Examples
+    --------
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> MeanField().fit(view, Batch([[3.0, 0.0]])).theta.round(2)
+    array([[1., 0.]])
+    """
+
+    _method = MEAN_FIELD
+
+
+class SpikeSlab(Variational, local.SpikeSlab):
+    """`bpfa.local.SpikeSlab`, fast.
+
+    Examples
+    --------
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> SpikeSlab().fit(view, Batch([[3.0, 0.0]])).theta.round(2)
+    array([[1.  , 0.03]])
+    """
+
+    _method = SPIKE_SLAB

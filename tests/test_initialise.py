@@ -1,0 +1,118 @@
+"""Where the global posterior starts, for data of every odd shape."""
+
+import numpy as np
+import pytest
+
+from bpfa import ArrayRows, Priors, draw_data
+from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+
+INITIALISERS = [random_posterior, data_posterior, gibbs_posterior]
+K = 5
+
+
+def data_set(kind):
+    y = np.random.default_rng(0).normal(size=(40, 6))
+    if kind == "missing rows":
+        y[:35] = np.nan
+    elif kind == "missing column":
+        y[:, 1] = np.nan
+    elif kind == "zeros":
+        y[:] = 0.0
+    elif kind == "constant":
+        y[:] = 3.0
+    elif kind == "fewer rows than features":
+        y = y[:2]
+    elif kind == "one entry":
+        y = y[:1, :1]
+    return y
+
+
+KINDS = [
+    "complete",
+    "missing rows",
+    "missing column",
+    "zeros",
+    "constant",
+    "fewer rows than features",
+    "one entry",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("initialise", INITIALISERS)
+def test_start_is_usable(initialise, kind):
+    rows = ArrayRows(data_set(kind))
+    posterior = initialise(rows, K, seed=0)
+    assert posterior.mu.shape == (K, rows.n_columns)
+    assert posterior.n_rows == rows.n_rows
+    for view in (posterior.expected(), posterior.sampled(np.random.default_rng(0))):
+        view.checked()
+
+
+@pytest.mark.parametrize("initialise", INITIALISERS)
+def test_seed(initialise):
+    rows = ArrayRows(data_set("complete"))
+    first, again, other = (initialise(rows, K, seed=seed).mu for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("initialise", [random_posterior, data_posterior])
+def test_start_knows_the_scale_of_the_data(initialise):
+    """Ten times the data: ten times the noise and the weights, the same features."""
+    y, priors = data_set("complete"), Priors(d0=1e-9, f0=1e-9)
+    small, large = (initialise(ArrayRows(scale * y), K, priors, seed=0) for scale in (1.0, 10.0))
+    np.testing.assert_allclose(large.noise_std, 10 * small.noise_std)
+    np.testing.assert_allclose(large.f / large.e, 100 * small.f / small.e)
+    np.testing.assert_allclose(large.expected().phi, small.expected().phi)
+    # Signal and noise together make up the variance of the data under the start.
+    view = small.expected()
+    signal = small.pi.mean() * K / view.g_w / y.shape[1]
+    assert 0.5 < signal / (y**2).mean() < 2
+    assert 0 < small.noise_std**2 < 0.5 * (y**2).mean()
+
+
+def test_random_features_come_from_their_prior():
+    rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 100)))
+    phi = random_posterior(rows, 40, seed=0).expected().phi
+    # Variance 1/D; the relative error of the estimate from 4000 numbers is (2/4000)^(1/2).
+    assert abs(phi.var() * 100 - 1) < 4 * (2 / 4000) ** 0.5
+
+
+def test_data_features_are_rows_of_unit_length():
+    y = data_set("complete")
+    phi = data_posterior(ArrayRows(y), K, seed=0).expected().phi
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0)
+    cosines = phi @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
+    nearest = cosines.argmax(axis=1)
+    np.testing.assert_allclose(cosines.max(axis=1), 1.0)
+    assert len(set(nearest)) == K
+
+
+@pytest.mark.parametrize("kind", ["fewer rows than features", "one entry", "zeros"])
+def test_data_features_differ_where_rows_run_out(kind):
+    phi = data_posterior(ArrayRows(data_set(kind)), K, seed=0).expected().phi
+    assert len(np.unique(phi[:, 0])) == K
+
+
+@pytest.mark.parametrize("n_subset", [10, 40, 1000])
+def test_gibbs_start_speaks_for_all_rows(n_subset):
+    rows, priors = ArrayRows(data_set("complete")), Priors()
+    posterior = gibbs_posterior(rows, K, priors, seed=0, n_subset=n_subset, n_sweeps=3)
+    a0, b0 = priors.beta(K)
+    np.testing.assert_allclose(posterior.a + posterior.b, a0 + b0 + 40)
+    np.testing.assert_allclose(posterior.c, priors.c0 + 40 * 6 / 2)
+    np.testing.assert_allclose(posterior.e, priors.e0 + 40 * K / 2)
+
+
+def test_gibbs_start_has_learned():
+    """Sweeps bring the noise near its true 0.1; the random start is anywhere."""
+    data = draw_data(500, 15, 4, g_o=100.0, g_w=1.0, seed=1)
+    posterior = gibbs_posterior(ArrayRows(data.y), 8, seed=0, n_sweeps=60)
+    assert abs(posterior.noise_std / 0.1 - 1) < 0.4
+
+
+@pytest.mark.parametrize("initialise", INITIALISERS)
+def test_data_too_large_for_floating_point_is_refused(initialise):
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"values|data|rows"):
+        initialise(ArrayRows(np.full((5, 3), 1e200)), K, seed=0)
