@@ -9,7 +9,7 @@ VIEWS = ("sampled", "expected")
 MASKS = ("full", "random", "one entry", "empty row")
 
 
-def random_view(rng, K, D, kind="sampled", g_o=4.0, g_w=0.8):
+def random_view(rng, K, D, kind="sampled", g_o=4.0, g_w=0.25):
     """A view in which every feature of a row is neither surely on nor surely off."""
     v = rng.uniform(0.05, 0.5, size=(K, D)) if kind == "expected" else np.zeros((K, 1))
     return GlobalView(rng.normal(size=(K, D)) * D**-0.5, v, rng.normal(size=K), g_o, g_w)

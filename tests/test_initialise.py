@@ -10,38 +10,22 @@ INITIALISERS = [random_posterior, data_posterior, gibbs_posterior]
 K = 5
 
 
-def data_set(kind):
-    y = np.random.default_rng(0).normal(size=(40, 6))
-    if kind == "missing rows":
-        y[:35] = np.nan
-    elif kind == "missing column":
-        y[:, 1] = np.nan
-    elif kind == "zeros":
-        y[:] = 0.0
-    elif kind == "constant":
-        y[:] = 3.0
-    elif kind == "fewer rows than features":
-        y = y[:2]
-    elif kind == "one entry":
-        y = y[:1, :1]
-    return y
+Y = np.random.default_rng(0).normal(size=(40, 6))
+DATA = {
+    "complete": Y,
+    "missing rows": np.where(np.arange(40)[:, None] < 35, np.nan, Y),
+    "missing column": np.where(np.arange(6) == 1, np.nan, Y),
+    "zeros": 0 * Y,
+    "constant": 0 * Y + 3,
+    "fewer rows than features": Y[:2],
+    "one entry": Y[:1, :1],
+}
 
 
-KINDS = [
-    "complete",
-    "missing rows",
-    "missing column",
-    "zeros",
-    "constant",
-    "fewer rows than features",
-    "one entry",
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DATA)
 @pytest.mark.parametrize("initialise", INITIALISERS)
 def test_start_is_usable(initialise, kind):
-    rows = ArrayRows(data_set(kind))
+    rows = ArrayRows(DATA[kind])
     posterior = initialise(rows, K, seed=0)
     assert posterior.mu.shape == (K, rows.n_columns)
     assert posterior.n_rows == rows.n_rows
@@ -51,7 +35,7 @@ def test_start_is_usable(initialise, kind):
 
 @pytest.mark.parametrize("initialise", INITIALISERS)
 def test_seed(initialise):
-    rows = ArrayRows(data_set("complete"))
+    rows = ArrayRows(Y)
     first, again, other = (initialise(rows, K, seed=seed).mu for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -60,16 +44,14 @@ def test_seed(initialise):
 @pytest.mark.parametrize("initialise", [random_posterior, data_posterior])
 def test_start_knows_the_scale_of_the_data(initialise):
     """Ten times the data: ten times the noise and the weights, the same features."""
-    y, priors = data_set("complete"), Priors(d0=1e-9, f0=1e-9)
-    small, large = (initialise(ArrayRows(scale * y), K, priors, seed=0) for scale in (1.0, 10.0))
+    small, large = (initialise(ArrayRows(scale * Y), K, seed=0) for scale in (1.0, 10.0))
     np.testing.assert_allclose(large.noise_std, 10 * small.noise_std)
     np.testing.assert_allclose(large.f / large.e, 100 * small.f / small.e)
     np.testing.assert_allclose(large.expected().phi, small.expected().phi)
-    # Signal and noise together make up the variance of the data under the start.
-    view = small.expected()
-    signal = small.pi.mean() * K / view.g_w / y.shape[1]
-    assert 0.5 < signal / (y**2).mean() < 2
-    assert 0 < small.noise_std**2 < 0.5 * (y**2).mean()
+    # Features of unit length make up the variance of the data; the noise is the smaller part of it.
+    signal = small.pi.sum() * (small.f / small.e) / Y.shape[1]
+    assert 0.5 < signal / (Y**2).mean() < 2
+    assert 0 < small.noise_std**2 < 0.5 * (Y**2).mean()
 
 
 def test_random_features_come_from_their_prior():
@@ -80,24 +62,22 @@ def test_random_features_come_from_their_prior():
 
 
 def test_data_features_are_rows_of_unit_length():
-    y = data_set("complete")
-    phi = data_posterior(ArrayRows(y), K, seed=0).expected().phi
+    phi = data_posterior(ArrayRows(Y), K, seed=0).expected().phi
     np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0)
-    cosines = phi @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
-    nearest = cosines.argmax(axis=1)
+    cosines = phi @ (Y / np.linalg.norm(Y, axis=1, keepdims=True)).T
     np.testing.assert_allclose(cosines.max(axis=1), 1.0)
-    assert len(set(nearest)) == K
+    assert len(set(cosines.argmax(axis=1))) == K
 
 
 @pytest.mark.parametrize("kind", ["fewer rows than features", "one entry", "zeros"])
 def test_data_features_differ_where_rows_run_out(kind):
-    phi = data_posterior(ArrayRows(data_set(kind)), K, seed=0).expected().phi
+    phi = data_posterior(ArrayRows(DATA[kind]), K, seed=0).expected().phi
     assert len(np.unique(phi[:, 0])) == K
 
 
 @pytest.mark.parametrize("n_subset", [10, 40, 1000])
 def test_gibbs_start_speaks_for_all_rows(n_subset):
-    rows, priors = ArrayRows(data_set("complete")), Priors()
+    rows, priors = ArrayRows(Y), Priors()
     posterior = gibbs_posterior(rows, K, priors, seed=0, n_subset=n_subset, n_sweeps=3)
     a0, b0 = priors.beta(K)
     np.testing.assert_allclose(posterior.a + posterior.b, a0 + b0 + 40)

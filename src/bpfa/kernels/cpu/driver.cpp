@@ -98,6 +98,7 @@ class PreparedGlobals {
         DP_(padded(view.D, kColumnPadding)),
         phi_(static_cast<std::size_t>(view.K) * DP_),
         phi2_(static_cast<std::size_t>(view.K) * DP_),
+        tiles_(static_cast<std::size_t>(view.K) * DP_),
         phi_t_(static_cast<std::size_t>(view.D) * KP_),
         phi2_t_(static_cast<std::size_t>(view.D) * KP_),
         logit_(KP_),
@@ -110,6 +111,8 @@ class PreparedGlobals {
         const double phi = view.phi[static_cast<std::size_t>(k) * D + d];
         phi_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi);
         phi2_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi * phi);
+        tiles_.get()[static_cast<std::size_t>(d / kColumnPadding) * K * kColumnPadding + k * kColumnPadding +
+                     d % kColumnPadding] = static_cast<Real>(phi);
         phi_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi);
         phi2_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi * phi);
         certain = certain && view.v[static_cast<std::size_t>(k) * D + d] == 0;
@@ -140,6 +143,7 @@ class PreparedGlobals {
                certain ? phi2_t_.get() : s_t_.get(),
                phi2_t_.get(),
                logit_.get(),
+               tiles_.get(),
                gram_.get(),
                static_cast<Real>(view.g_o),
                static_cast<Real>(view.g_w),
@@ -162,7 +166,7 @@ class PreparedGlobals {
 
  private:
   int KP_, DP_;
-  Buffer<Real> phi_, phi2_, s_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_;
+  Buffer<Real> phi_, phi2_, s_, tiles_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_;
 };
 
 int thread_index() {
@@ -208,20 +212,22 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
   const Globals<Real>& g = prepared.globals;
 
   // Rows of a chunk: enough to keep threads busy, few enough for the lists of active features to stay small.
-  const std::size_t per_row = static_cast<std::size_t>(gibbs ? settings.n_samples : 4) * g.KP + 3 * g.DP;
+  const std::size_t per_row = static_cast<std::size_t>(gibbs ? settings.n_samples + 1 : 4) * g.KP + 3 * g.DP;
   const std::size_t fitting = (std::size_t{1} << 21) / per_row;
-  const int chunk_rows =
-      static_cast<int>(std::min<std::int64_t>(rows.n, std::clamp<std::int64_t>(fitting, 64, 4096)));
+  // Whole blocks of kSumRows, so that the sums do not depend on where chunks end.
+  const std::int64_t blocks = std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting) / kSumRows, 1, 8);
+  const int chunk_rows = static_cast<int>(std::min<std::int64_t>(rows.n, blocks * kSumRows));
   const std::size_t n_slots = chunk_rows;
   const bool sparse = sums && gibbs, dense = sums && !gibbs;
-  const std::size_t n_lists = sparse ? n_slots * settings.n_samples : 0;
+  const std::size_t n_lists = sparse ? n_slots * (settings.n_samples + 1) : 0;
   Buffer<Real> y(sums ? n_slots * g.DP : 0), o(sums && !complete ? n_slots * g.DP : 0);
+  Buffer<std::size_t> start(n_lists);
   Buffer<std::int32_t> count(n_lists), feature(n_lists * g.K);
-  Buffer<Real> weight(n_lists * g.K);
+  Buffer<Real> value(n_lists * g.K);
   Buffer<Real> theta(dense ? n_slots * g.KP : 0), x(dense ? n_slots * g.KP : 0), zw2(dense ? n_slots * g.KP : 0);
   Buffer<Real> residual(dense ? n_slots * g.DP : 0);
   Buffer<double> w2(dense ? n_slots : 0);
-  const Chunk<Real> chunk{y.get(),     o.get(), count.get(), feature.get(),  weight.get(),
+  const Chunk<Real> chunk{y.get(),     o.get(), start.get(), count.get(),    feature.get(), value.get(),
                           theta.get(), x.get(), zw2.get(),   residual.get(), w2.get()};
   const std::size_t scratch_bytes = padded(static_cast<int>(kernels.scratch_bytes(g.K, g.D)), 4096);
   Buffer<char> scratch(scratch_bytes * n_threads);
@@ -249,7 +255,7 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
           } else if (!gibbs) {
             kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
           } else if (task - joint_tasks < column_tiles) {
-            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums);
+            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums, mine);
           } else {
             kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
           }

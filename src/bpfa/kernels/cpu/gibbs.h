@@ -17,23 +17,21 @@ struct GibbsScratch {
   Real* x;                // KP
   Real* w;                // KP, two-step only
   Real* normal;           // KP
-  Real* lane;             // one register, to read lanes one by one
   std::uint32_t* uniform; // KP
   std::uint32_t* words;   // KP
   std::int32_t* active;   // KP: the features that are on, ascending
+  Real* square;           // KP: sum of x^2 over the kept samples; zero between rows
+  std::int32_t* ever;     // KP: the features that were on in any kept sample
 };
 
 // Standard normal numbers of the features that are on, sixteen at a time.
 template <class Real>
 BPFA_INLINE void normals_of_active(const RowKey& key, int sweep, int n_active, const GibbsScratch<Real>& t) {
   for (int first = 0; first < n_active; first += word_lanes) {
-    Words block{}, which{};
     const int n = n_active - first < word_lanes ? n_active - first : word_lanes;
-    for (int i = 0; i < n; ++i) {
-      const std::uint32_t k = static_cast<std::uint32_t>(t.active[first + i]);
-      block[i] = 16 * (k / 64) + k % 16;
-      which[i] = k % 64 / 16;
-    }
+    // Lanes beyond the list give numbers that nobody reads.
+    const Words k = bitcast<Words>(load(t.active + first));
+    const Words block = 16 * (k / 64) + k % 16, which = k % 64 / 16;
     const Blocks blocks = philox4x32(
         Blocks{{block, splat(key.word1(bpfa::kNormal, sweep)), splat(key.row_low), splat(key.step)}}, key.key0,
         key.key1);
@@ -49,10 +47,15 @@ BPFA_INLINE void normals_of_active(const RowKey& key, int sweep, int n_active, c
 }
 
 template <class Real, class Row, bool TwoStep>
-BPFA_INLINE int gibbs_sweep(const Globals<Real>& g, const RowKey& key, int sweep, Row& row, int n_active,
-                            const GibbsScratch<Real>& t) {
+BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int sweep, const Row& shared_row,
+                            int n_active, const GibbsScratch<Real>& scratch) {
   constexpr int W = lanes<Real>;
-  const Constants<Real>& constants = row.constants;
+  // Copies that nobody else points to: stores of vectors may alias anything, and would have the compiler read
+  // every pointer again after each of them.
+  const Globals<Real> g = globals;
+  const GibbsScratch<Real> t = scratch;
+  Row row = shared_row;
+  const Constants<Real> constants = row.constants;
   row_words(key, bpfa::kUniform, sweep, g.K, t.uniform);
   const Real idle_sd = 1 / Real(__builtin_sqrt(g.g_w));
   if constexpr (TwoStep) {
@@ -63,9 +66,10 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& g, const RowKey& key, int sweep
   }
   int n_next = 0;
   for (int b = 0; b < rounded<Real>(g.K); b += W) {
-    Vec<Real> x = load(t.x + b), c, log_odds;
+    const Vec<Real> x = load(t.x + b);
+    Vec<Real> correlation = row.c(b), c, log_odds;
     const auto judge = [&] {
-      c = row.c(b) + x * load(constants.phi2 + b);
+      c = correlation + x * load(constants.phi2 + b);
       if constexpr (TwoStep) {
         const Vec<Real> w = load(t.w + b);
         log_odds = load(g.logit + b) + g.g_o * (w * c - Real(0.5) * w * w * load(constants.s + b));
@@ -91,33 +95,54 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& g, const RowKey& key, int sweep
             normal = t.normal[k];
           else
             normal = static_cast<Real>(normal_of_word(key.word(bpfa::kNormal, sweep, k)));
-          store(t.lane, c);
-          weight = constants.scale[k] * t.lane[lane] + constants.sd[k] * normal;
+          weight = constants.scale[k] * extract<Real>(c, lane) + constants.sd[k] * normal;
           // x = 0 says that a feature is off; a weight that rounds to zero must not.
           if (weight == 0) weight = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
           t.active[n_next++] = k;
         }
-        row.change(k, weight - t.x[k]);
+        const Real delta = weight - t.x[k];
+        correlation -= delta * row.overlap(k, b);
+        row.change(k, delta);
         t.x[k] = weight;
         // Lanes up to this one are done; twice, as shifting by the full width is undefined.
         ahead = ~0u << lane << 1;
         if ((ahead & ((1u << (W - 1) << 1) - 1u)) == 0) break;
-        x = load(t.x + b);
         judge();
       }
     }
     if constexpr (TwoStep) {
-      x = load(t.x + b);
-      store(t.w + b, x != Vec<Real>{} ? x : idle_sd * load(t.normal + b));
+      const Vec<Real> drawn = load(t.x + b);
+      store(t.w + b, drawn != Vec<Real>{} ? drawn : idle_sd * load(t.normal + b));
     }
   }
   return n_next;
 }
 
-// Runs the chain of one row; its kept states go to the chunk, to the row's output, or both.
+// Writes the lists of a group of rows one behind the other.
+template <class Real>
+struct ListWriter {
+  const Chunk<Real>& chunk;
+  int lists_per_row;
+  std::size_t at;
+  std::int32_t* count = nullptr;
+
+  void open(int slot, int list) {
+    const std::size_t index = static_cast<std::size_t>(slot) * lists_per_row + list;
+    chunk.start[index] = at;
+    count = chunk.count + index;
+    *count = 0;
+  }
+  void add(int feature, Real value) {
+    chunk.feature[at] = feature;
+    chunk.value[at++] = value;
+    ++*count;
+  }
+};
+
+// Runs the chain of one row; its kept states go to the lists, to the row's output, or both.
 template <class Real, class Row, bool TwoStep>
 void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows, std::int64_t i,
-               const Chunk<Real>& chunk, int slot, const RowOutput<Real>& out, Row& row,
+               ListWriter<Real>* lists, int slot, const RowOutput<Real>& out, Row& row,
                const GibbsScratch<Real>& t) {
   constexpr int W = lanes<Real>;
   const RowKey key(settings.key, static_cast<std::uint64_t>(rows.ids[i]), settings.step);
@@ -145,17 +170,19 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
       for (int k = 0; k < g.K; ++k)
         if (rows.start_z[at + k] != 0 || settings.first_sweep > 1) t.w[k] = rows.start_w[at + k];
   }
+  int n_ever = 0;
   const int n_sweeps = settings.burn_in + settings.n_samples;
   for (int sweep = 0; sweep < n_sweeps; ++sweep) {
     n_active = gibbs_sweep<Real, Row, TwoStep>(g, key, settings.first_sweep + sweep, row, n_active, t);
     const int sample = sweep - settings.burn_in;
     if (sample < 0) continue;
-    if (chunk.count) {
-      const std::size_t list = static_cast<std::size_t>(slot) * settings.n_samples + sample;
-      chunk.count[list] = n_active;
+    if (lists) {
+      lists->open(slot, sample);
       for (int j = 0; j < n_active; ++j) {
-        chunk.feature[list * g.K + j] = t.active[j];
-        chunk.weight[list * g.K + j] = t.x[t.active[j]];
+        const int k = t.active[j];
+        lists->add(k, t.x[k]);
+        if (t.square[k] == 0) t.ever[n_ever++] = k;
+        t.square[k] += t.x[k] * t.x[k];
       }
     }
     if (out.z) {
@@ -166,6 +193,13 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
         out.x[at + k] += share * t.x[k];
         out.zw2[at + k] += share * t.x[k] * t.x[k];
       }
+    }
+  }
+  if (lists) {
+    lists->open(slot, settings.n_samples);
+    for (int j = 0; j < n_ever; ++j) {
+      lists->add(t.ever[j], t.square[t.ever[j]]);
+      t.square[t.ever[j]] = 0;
     }
   }
   if (out.state_z) {

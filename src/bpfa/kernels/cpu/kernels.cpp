@@ -30,15 +30,20 @@ BPFA_INLINE void gibbs_rows(const Globals<Real>& g, const Settings& settings, co
   GibbsScratch<Real> t;
   Real** const reals[] = {&t.x, &t.w, &t.normal};
   for (Real** array : reals) *array = carver.take<Real>(g.KP);
-  t.lane = carver.take<Real>(lanes<Real>);
   t.uniform = carver.take<std::uint32_t>(g.KP);
   t.words = carver.take<std::uint32_t>(g.KP);
   t.active = carver.take<std::int32_t>(g.KP);
+  t.square = carver.take<Real>(g.KP);
+  t.ever = carver.take<std::int32_t>(g.KP);
+  for (int k = 0; k < g.KP; ++k) t.square[k] = 0;
+  const int lists_per_row = settings.n_samples + 1;
+  ListWriter<Real> writer{chunk, lists_per_row, static_cast<std::size_t>(slot) * lists_per_row * g.K};
+  ListWriter<Real>* const lists = chunk.count ? &writer : nullptr;
   for (int i = 0; i < n; ++i) {
     if (settings.method == bpfa::Method::kGibbs)
-      gibbs_row<Real, Row, false>(g, settings, rows, first + i, chunk, slot + i, out, row, t);
+      gibbs_row<Real, Row, false>(g, settings, rows, first + i, lists, slot + i, out, row, t);
     else
-      gibbs_row<Real, Row, true>(g, settings, rows, first + i, chunk, slot + i, out, row, t);
+      gibbs_row<Real, Row, true>(g, settings, rows, first + i, lists, slot + i, out, row, t);
   }
 }
 
@@ -65,10 +70,12 @@ BPFA_INLINE void variational_rows(const Globals<Real>& g, const Settings& settin
 template <class Real>
 std::size_t scratch_bytes(int K, int D) {
   const std::size_t KP = bpfa::padded(K, bpfa::kFeaturePadding), DP = bpfa::padded(D, bpfa::kColumnPadding);
-  const std::size_t gibbs = (9 * KP + DP) * sizeof(Real) + 3 * KP * 4 + DP * (4 + sizeof(void*));
+  const std::size_t gibbs = (10 * KP + DP) * sizeof(Real) + 4 * KP * 4 + DP * (4 + sizeof(void*));
   const std::size_t variational = (5 * KP + 2 * DP) * BPFA_BYTES;
   // Some more for what the alignment of each array costs.
-  return (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
+  const std::size_t rows = (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
+  const std::size_t sums = 2 * KP * kTile * sizeof(Real);
+  return rows > sums ? rows : sums;
 }
 
 template <class Real>

@@ -12,6 +12,8 @@ constexpr int kFeaturePadding = 64;
 constexpr int kColumnPadding = 16;
 // Rows that a thread takes at a time.
 constexpr int kGroupRows = 16;
+// Rows whose sums are taken in single precision before they are added to the sums in double.
+constexpr int kSumRows = 256;
 
 // Always inlined, as every function that files compiled for different processors share: the linker keeps one
 // copy of an inline function, and must not keep the one that only the newest processor can run.
@@ -38,6 +40,7 @@ struct Globals {
   const Real* s_t;     // (phi^2 + v)^T, D x KP
   const Real* phi2_t;  // (phi^2)^T, D x KP
   const Real* logit;   // KP, hopeless beyond K
+  const Real* tiles;   // phi in tiles of kColumnPadding columns, each K x kColumnPadding
   const Real* gram;    // phi phi^T, K x KP; null where entries are missing
   Real g_o, g_w;
   Constants<Real> complete;  // for rows without missing entries
@@ -80,10 +83,12 @@ template <class Real>
 struct Chunk {
   Real* y;  // rows x DP
   Real* o;  // rows x DP, ones and zeros; null when complete
-  // Gibbs: the active features of each kept sample, rows x n_samples lists of at most K entries
+  // Gibbs: for each row n_samples lists of (feature, x), one a kept sample, then one of (feature, sum of x^2)
+  // over the features that are in any of them. Groups of rows have kGroupRows x (n_samples + 1) x K places.
+  std::size_t* start;
   std::int32_t* count;
   std::int32_t* feature;
-  Real* weight;
+  Real* value;
   // variational: rows x KP, residual rows x DP, sum of E[w^2] over the features
   Real* theta;
   Real* x;
@@ -115,7 +120,8 @@ struct Kernels {
   void (*rows)(const Globals<Real>&, const Settings&, const Rows<Real>&, std::int64_t first, int n,
                const Chunk<Real>&, int slot, const RowOutput<Real>&, void* scratch);
   // Sums are taken by tiles of columns and of features that no two threads share.
-  void (*sparse_columns)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int tile, const Sums&);
+  void (*sparse_columns)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int tile, const Sums&,
+                         void* scratch);
   void (*sparse_features)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, const Sums&);
   void (*sparse_joint)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int column, const Sums&);
   void (*dense_features)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int tile, const Sums&);

@@ -25,18 +25,18 @@ BPFA_INLINE void derive_constants(const Globals<Real>& g, const Constants<Real>&
   store(k.sd + b, vsqrt(inverse));
 }
 
-// sum_j weight_j row_j over the rows of a D x KP matrix, at one register of features.
-template <class Real>
-BPFA_INLINE Vec<Real> weighted_sum(const Real* const* rows, const Real* weight, int n, int b) {
+// sum_j weight(j) row_j over the rows of a D x KP matrix, at one register of features.
+template <class Real, class Weight>
+BPFA_INLINE Vec<Real> weighted_sum(const Real* const* rows, int n, int b, Weight weight) {
   Vec<Real> sum0{}, sum1{}, sum2{}, sum3{};
   int j = 0;
   for (; j + 4 <= n; j += 4) {
-    sum0 += weight[j] * load(rows[j] + b);
-    sum1 += weight[j + 1] * load(rows[j + 1] + b);
-    sum2 += weight[j + 2] * load(rows[j + 2] + b);
-    sum3 += weight[j + 3] * load(rows[j + 3] + b);
+    sum0 += weight(j) * load(rows[j] + b);
+    sum1 += weight(j + 1) * load(rows[j + 1] + b);
+    sum2 += weight(j + 2) * load(rows[j + 2] + b);
+    sum3 += weight(j + 3) * load(rows[j + 3] + b);
   }
-  for (; j < n; ++j) sum0 += weight[j] * load(rows[j] + b);
+  for (; j < n; ++j) sum0 += weight(j) * load(rows[j] + b);
   return (sum0 + sum1) + (sum2 + sum3);
 }
 
@@ -44,17 +44,18 @@ BPFA_INLINE Vec<Real> weighted_sum(const Real* const* rows, const Real* weight, 
 template <class Real>
 struct CompleteRow {
   const Globals<Real>& g;
-  const Constants<Real>& constants;
+  Constants<Real> constants;
+  const Real* gram;
   Real* c_all;
+  int n, stride;
 
   static std::size_t scratch(const Globals<Real>& g) { return static_cast<std::size_t>(g.KP); }
 
   CompleteRow(const Globals<Real>& g, Real* scratch, int*, const Real**)
-      : g(g), constants(g.complete), c_all(scratch) {}
+      : g(g), constants(g.complete), gram(g.gram), c_all(scratch), n(rounded<Real>(g.K)), stride(g.KP) {}
 
   void begin(const Real* y, const std::uint8_t*) {
     constexpr int W = lanes<Real>;
-    const int n = rounded<Real>(g.K);
     int b = 0;
     for (; b + 4 * W <= n; b += 4 * W) {
       Vec<Real> sum0{}, sum1{}, sum2{}, sum3{};
@@ -80,10 +81,14 @@ struct CompleteRow {
   // phi r, at one register of features.
   BPFA_INLINE Vec<Real> c(int b) const { return load(c_all + b); }
 
+  // What c loses at one register of features when x_k goes up by one.
+  BPFA_INLINE Vec<Real> overlap(int k, int b) const {
+    return load(gram + static_cast<std::size_t>(k) * stride + b);
+  }
+
   BPFA_INLINE void change(int k, Real delta) {
     constexpr int W = lanes<Real>;
-    const Real* column = g.gram + static_cast<std::size_t>(k) * g.KP;
-    const int n = rounded<Real>(g.K);
+    const Real* column = gram + static_cast<std::size_t>(k) * stride;
     for (int b = 0; b < n; b += W) store(c_all + b, load(c_all + b) - delta * load(column + b));
   }
 };
@@ -96,13 +101,14 @@ struct MissingRow {
   Constants<Real> constants;
   int* columns;
   const Real** phi_rows;
+  const Real* phi;
   Real* r;
-  int n = 0;
+  int n = 0, stride;
 
   static std::size_t scratch(const Globals<Real>& g) { return 6 * static_cast<std::size_t>(g.KP) + g.DP; }
 
   MissingRow(const Globals<Real>& g, Real* scratch, int* columns, const Real** phi_rows)
-      : g(g), columns(columns), phi_rows(phi_rows) {
+      : g(g), columns(columns), phi_rows(phi_rows), phi(g.phi), stride(g.DP) {
     Real** const arrays[] = {&constants.s,    &constants.phi2,  &constants.odds,
                              &constants.gain, &constants.scale, &constants.sd};
     for (Real** array : arrays) {
@@ -119,36 +125,43 @@ struct MissingRow {
       columns[n] = d;
       n += observed[d] != 0;
     }
-    const std::size_t stride = static_cast<std::size_t>(g.KP);
+    const std::size_t KP = static_cast<std::size_t>(g.KP);
     const bool certain = g.s_t == g.phi2_t;
     for (int b = 0; b < rounded<Real>(g.K); b += W) {
       Vec<Real> s{}, s_odd{}, phi2{};
       int j = 0;
       for (; j + 2 <= n; j += 2) {
-        s += load(g.s_t + columns[j] * stride + b);
-        s_odd += load(g.s_t + columns[j + 1] * stride + b);
+        s += load(g.s_t + columns[j] * KP + b);
+        s_odd += load(g.s_t + columns[j + 1] * KP + b);
       }
-      if (j < n) s += load(g.s_t + columns[j] * stride + b);
+      if (j < n) s += load(g.s_t + columns[j] * KP + b);
       s += s_odd;
       if (certain)
         phi2 = s;
       else
-        for (j = 0; j < n; ++j) phi2 += load(g.phi2_t + columns[j] * stride + b);
+        for (j = 0; j < n; ++j) phi2 += load(g.phi2_t + columns[j] * KP + b);
       store(constants.s + b, s);
       store(constants.phi2 + b, phi2);
       derive_constants(g, constants, b, s);
     }
     for (int j = 0; j < n; ++j) {
-      phi_rows[j] = g.phi_t + columns[j] * stride;
+      phi_rows[j] = g.phi_t + columns[j] * KP;
       r[j] = y[columns[j]];
     }
   }
 
-  BPFA_INLINE Vec<Real> c(int b) const { return weighted_sum(phi_rows, r, n, b); }
+  BPFA_INLINE Vec<Real> c(int b) const {
+    return weighted_sum<Real>(phi_rows, n, b, [&](int j) { return r[j]; });
+  }
+
+  BPFA_INLINE Vec<Real> overlap(int k, int b) const {
+    const Real* row = phi + static_cast<std::size_t>(k) * stride;
+    return weighted_sum<Real>(phi_rows, n, b, [&](int j) { return row[columns[j]]; });
+  }
 
   BPFA_INLINE void change(int k, Real delta) {
-    const Real* phi = g.phi + static_cast<std::size_t>(k) * g.DP;
-    for (int j = 0; j < n; ++j) r[j] -= delta * phi[columns[j]];
+    const Real* row = phi + static_cast<std::size_t>(k) * stride;
+    for (int j = 0; j < n; ++j) r[j] -= delta * row[columns[j]];
   }
 };
 

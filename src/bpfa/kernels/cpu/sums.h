@@ -16,57 +16,86 @@ constexpr int kTile = bpfa::kColumnPadding;
 
 // --- Gibbs: a kept sample is a short list of active features ------------------------------------------------
 
+// Adds a tile of features x columns to the sums, and clears it.
+template <class Real>
+BPFA_INLINE void flush(const Globals<Real>& g, Real* tile, double* sums) {
+  for (int k = 0; k < g.K; ++k)
+    for (int d = 0; d < kTile; ++d) {
+      sums[static_cast<std::size_t>(k) * g.DP + d] += tile[k * kTile + d];
+      tile[k * kTile + d] = 0;
+    }
+}
+
 template <class Real>
 void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, int tile,
-                    const Sums& sums) {
+                    const Sums& sums, void* scratch) {
   constexpr int W = lanes<Real>;
   const int d0 = tile * kTile;
+  // Short sums in Real, in a tile that the first-level cache holds; long ones in double.
+  Real* const product = static_cast<Real*>(scratch);
+  Real* const square = product + static_cast<std::size_t>(g.K) * kTile;
+  for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(g.K) * kTile; ++i) product[i] = 0;
+  const Real* const phi = g.tiles + static_cast<std::size_t>(g.K) * d0;
   double rr = 0;
   for (int slot = 0; slot < n_slots; ++slot) {
     const Real* y = chunk.y + static_cast<std::size_t>(slot) * g.DP + d0;
     const Real* o = chunk.o ? chunk.o + static_cast<std::size_t>(slot) * g.DP + d0 : nullptr;
+    const std::size_t lists = static_cast<std::size_t>(slot) * (n_samples + 1);
+    Vec<Real> row_rr{};
     for (int sample = 0; sample < n_samples; ++sample) {
-      const std::size_t list = static_cast<std::size_t>(slot) * n_samples + sample;
-      const std::int32_t* feature = chunk.feature + list * g.K;
-      const Real* weight = chunk.weight + list * g.K;
-      const int n = chunk.count[list];
-      alignas(64) Real r[kTile];
+      const std::int32_t* feature = chunk.feature + chunk.start[lists + sample];
+      const Real* weight = chunk.value + chunk.start[lists + sample];
+      const int n = chunk.count[lists + sample];
       for (int d = 0; d < kTile; d += W) {
-        Vec<Real> even = load(y + d), odd{};
+        Vec<Real> r = load(y + d), odd{};
         int j = 0;
         for (; j + 2 <= n; j += 2) {
-          even -= weight[j] * load(g.phi + static_cast<std::size_t>(feature[j]) * g.DP + d0 + d);
-          odd -= weight[j + 1] * load(g.phi + static_cast<std::size_t>(feature[j + 1]) * g.DP + d0 + d);
+          r -= weight[j] * load(phi + feature[j] * kTile + d);
+          odd -= weight[j + 1] * load(phi + feature[j + 1] * kTile + d);
         }
-        if (j < n) even -= weight[j] * load(g.phi + static_cast<std::size_t>(feature[j]) * g.DP + d0 + d);
-        even += odd;
-        if (o) even *= load(o + d);
-        store(r + d, even);
-        rr += static_cast<double>(horizontal_sum<Real>(even * even));
+        if (j < n) r -= weight[j] * load(phi + feature[j] * kTile + d);
+        r += odd;
+        if (o) r *= load(o + d);
+        row_rr += r * r;
+        // Joint sums want the data, factorised ones the residual.
+        const Vec<Real> other = sums.xy ? load(y + d) : r;
+        for (j = 0; j < n; ++j) {
+          Real* to = product + feature[j] * kTile + d;
+          store(to, load(to) + weight[j] * other);
+        }
       }
-      for (int j = 0; j < n; ++j) {
-        const double x = weight[j];
-        const std::size_t at = static_cast<std::size_t>(feature[j]) * g.DP + d0;
-        if (sums.xr)
-          for (int d = 0; d < kTile; ++d) sums.xr[at + d] += x * r[d];
-        if (sums.xy)
-          for (int d = 0; d < kTile; ++d) sums.xy[at + d] += x * y[d];
-        if (o)
-          for (int d = 0; d < kTile; ++d) sums.zw2[at + d] += x * x * o[d];
-      }
+    }
+    if (o) {
+      const std::int32_t* feature = chunk.feature + chunk.start[lists + n_samples];
+      const Real* value = chunk.value + chunk.start[lists + n_samples];
+      for (int j = 0; j < chunk.count[lists + n_samples]; ++j)
+        for (int d = 0; d < kTile; d += W) {
+          Real* to = square + feature[j] * kTile + d;
+          store(to, load(to) + value[j] * load(o + d));
+        }
+    }
+    rr += static_cast<double>(horizontal_sum<Real>(row_rr));
+    if ((slot + 1) % bpfa::kSumRows == 0 || slot + 1 == n_slots) {
+      flush(g, product, (sums.xy ? sums.xy : sums.xr) + d0);
+      if (o) flush(g, square, sums.zw2 + d0);
     }
   }
   sums.rr[tile] += rr;
 }
 
 template <class Real>
-void sparse_features(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, const Sums& sums) {
-  for (std::size_t list = 0; list < static_cast<std::size_t>(n_slots) * n_samples; ++list) {
-    for (int j = 0; j < chunk.count[list]; ++j) {
-      const int k = chunk.feature[list * g.K + j];
-      const double x = chunk.weight[list * g.K + j];
-      sums.n[k] += 1;
-      sums.total_zw2[k] += x * x;
+void sparse_features(const Globals<Real>&, int n_samples, const Chunk<Real>& chunk, int n_slots, const Sums& sums) {
+  for (int slot = 0; slot < n_slots; ++slot) {
+    for (int i = 0; i <= n_samples; ++i) {
+      const std::size_t list = static_cast<std::size_t>(slot) * (n_samples + 1) + i;
+      const std::int32_t* feature = chunk.feature + chunk.start[list];
+      const Real* value = chunk.value + chunk.start[list];
+      for (int j = 0; j < chunk.count[list]; ++j) {
+        if (i < n_samples)
+          sums.n[feature[j]] += 1;
+        else
+          sums.total_zw2[feature[j]] += value[j];
+      }
     }
   }
 }
@@ -80,9 +109,9 @@ void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chun
   for (int slot = 0; slot < n_slots; ++slot) {
     if (chunk.o && chunk.o[static_cast<std::size_t>(slot) * g.DP + column] == 0) continue;
     for (int sample = 0; sample < n_samples; ++sample) {
-      const std::size_t list = static_cast<std::size_t>(slot) * n_samples + sample;
-      const std::int32_t* feature = chunk.feature + list * g.K;
-      const Real* weight = chunk.weight + list * g.K;
+      const std::size_t list = static_cast<std::size_t>(slot) * (n_samples + 1) + sample;
+      const std::int32_t* feature = chunk.feature + chunk.start[list];
+      const Real* weight = chunk.value + chunk.start[list];
       const int n = chunk.count[list];
       for (int j = 0; j < n; ++j) {
         if (feature[j] < first || feature[j] >= last) continue;

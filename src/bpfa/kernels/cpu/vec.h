@@ -104,6 +104,24 @@ BPFA_INLINE unsigned mask_nonzero(Vec<float> a) { return mask_of(a != 0.0f); }
 BPFA_INLINE unsigned mask_nonzero(Vec<double> a) { return mask_of(a != 0.0); }
 #endif
 
+// One lane, chosen at run time.
+template <class Real>
+BPFA_INLINE Real extract(Vec<Real> v, int lane) {
+#if defined(BPFA_X86) && BPFA_BYTES == 64
+  if constexpr (sizeof(Real) == 4)
+    return _mm512_cvtss_f32(_mm512_maskz_compress_ps(static_cast<__mmask16>(1u << lane), (__m512)v));
+  else
+    return _mm512_cvtsd_f64(_mm512_maskz_compress_pd(static_cast<__mmask8>(1u << lane), (__m512d)v));
+#elif defined(BPFA_X86) && BPFA_BYTES == 32
+  if constexpr (sizeof(Real) == 4)
+    return _mm256_cvtss_f32(_mm256_permutevar8x32_ps((__m256)v, _mm256_set1_epi32(lane)));
+  else
+    return v[lane];
+#else
+  return v[lane];
+#endif
+}
+
 #if defined(BPFA_X86) && BPFA_BYTES == 64
 BPFA_INLINE Vec<float> vsqrt(Vec<float> v) { return (Vec<float>)_mm512_sqrt_ps((__m512)v); }
 BPFA_INLINE Vec<double> vsqrt(Vec<double> v) { return (Vec<double>)_mm512_sqrt_pd((__m512d)v); }
