@@ -96,14 +96,14 @@ class PreparedGlobals {
   PreparedGlobals(const View<Real>& view, bool complete, const Kernels<Real>& kernels, int n_threads)
       : KP_(padded(view.K, kFeaturePadding)),
         DP_(padded(view.D, kColumnPadding)),
-        phi_(static_cast<std::size_t>(view.K) * DP_),
-        phi2_(static_cast<std::size_t>(view.K) * DP_),
+        phi_((view.K + std::size_t{1}) * DP_),
+        phi2_((view.K + std::size_t{1}) * DP_),
         tiles_(static_cast<std::size_t>(view.K) * DP_),
         phi_t_(static_cast<std::size_t>(view.D) * KP_),
         phi2_t_(static_cast<std::size_t>(view.D) * KP_),
         logit_(KP_),
         constants_(complete ? 6 * static_cast<std::size_t>(KP_) : 0),
-        gram_(complete ? static_cast<std::size_t>(view.K) * KP_ : 0) {
+        gram_(complete ? (view.K + std::size_t{1}) * KP_ : 0) {
     const int K = view.K, D = view.D;
     bool certain = true;
     for (int k = 0; k < K; ++k) {
@@ -119,7 +119,7 @@ class PreparedGlobals {
       }
     }
     if (!certain) {
-      s_ = Buffer<Real>(static_cast<std::size_t>(K) * DP_);
+      s_ = Buffer<Real>((K + std::size_t{1}) * DP_);
       s_t_ = Buffer<Real>(static_cast<std::size_t>(D) * KP_);
       for (int k = 0; k < K; ++k)
         for (int d = 0; d < D; ++d) {

@@ -55,7 +55,8 @@ BPFA_INLINE void variational_rows(const Globals<Real>& g, const Settings& settin
   constexpr int W = lanes<Real>;
   RowGroup<Real> t;
   Real** const reals[] = {&t.theta, &t.m, &t.kappa, &t.s, &t.phi2};
-  for (Real** array : reals) *array = carver.take<Real>(static_cast<std::size_t>(g.K) * W);
+  for (Real** array : reals) *array = carver.take<Real>(static_cast<std::size_t>(g.KP) * W);
+  t.overlap = carver.take<Real>(3 * static_cast<std::size_t>(g.KP) * W);
   t.residual = carver.take<Real>(static_cast<std::size_t>(g.D) * W);
   t.observed = carver.take<SInt<Real>>(static_cast<std::size_t>(g.D) * W);
   for (int i = 0; i < n; i += W) {
@@ -71,7 +72,7 @@ template <class Real>
 std::size_t scratch_bytes(int K, int D) {
   const std::size_t KP = bpfa::padded(K, bpfa::kFeaturePadding), DP = bpfa::padded(D, bpfa::kColumnPadding);
   const std::size_t gibbs = (10 * KP + DP) * sizeof(Real) + 4 * KP * 4 + DP * (4 + sizeof(void*));
-  const std::size_t variational = (5 * KP + 2 * DP) * BPFA_BYTES;
+  const std::size_t variational = (8 * KP + 2 * DP) * BPFA_BYTES;
   // Some more for what the alignment of each array costs.
   const std::size_t rows = (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
   const std::size_t sums = 2 * KP * kTile * sizeof(Real);
@@ -81,6 +82,7 @@ std::size_t scratch_bytes(int K, int D) {
 template <class Real>
 void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows, std::int64_t first, int n,
           const Chunk<Real>& chunk, int slot, const RowOutput<Real>& out, void* scratch) {
+  [[maybe_unused]] const FlushSubnormals flush;
   if (chunk.y) {
     for (int i = 0; i < n; ++i) {
       const std::size_t from = static_cast<std::size_t>(first + i) * g.D;

@@ -33,6 +33,7 @@ struct Constants {
 template <class Real>
 struct Globals {
   int K, D, KP, DP;
+  // Row-major arrays of features have one more row, of zeros, for methods that take features in pairs.
   const Real* phi;     // K x DP
   const Real* s;       // phi^2 + v, K x DP
   const Real* phi2;    // phi^2, K x DP
