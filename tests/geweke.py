@@ -38,10 +38,10 @@ def forget_the_occam_factor(view, k, s, c):
     return kappa, m, log_odds - (np.log(view.g_w) - np.log(kappa)) / 2
 
 
-def forget_the_noise_precision(view, k, s, c):
-    """slab, its mean without g_o."""
+def halve_the_mean(view, k, s, c):
+    """slab, its mean m too small."""
     kappa, m, log_odds = slab(view, k, s, c)
-    return kappa, m / view.g_o, log_odds
+    return kappa, m / 2, log_odds
 
 
-BROKEN_SLABS = [forget_the_occam_factor, forget_the_noise_precision]
+BROKEN_SLABS = [forget_the_occam_factor, halve_the_mean]

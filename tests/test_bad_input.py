@@ -73,7 +73,7 @@ CALLS = {
         {"delay": [-1.0, np.nan, np.inf, "a", None], "decay": [-0.1, 1.1, np.nan, "a", None]},
     ),
     "Schedule()": (call_schedule, {"step": 1}, {"step": INTEGER}),
-    "ArrayRows": (ArrayRows, {"values": Y}, {"values": DATA, "missing": [*MASK, np.ones((N, D))]}),
+    "ArrayRows": (ArrayRows, {"data": Y}, {"data": DATA, "missing": [*MASK, np.ones((N, D))]}),
     "Batch": (
         Batch,
         {"values": Y, "observed": np.ones((N, D), dtype=bool)},

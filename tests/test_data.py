@@ -73,3 +73,9 @@ def test_a_source_of_rows_is_taken_as_it_is():
     assert isinstance(rows, Rows)
     assert as_rows(rows) is rows
     assert isinstance(as_rows([[1.0]]), ArrayRows)
+
+
+def test_a_masked_array_hides_what_it_masks():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, np.inf]], mask=[[False, True], [False, True]])
+    rows = ArrayRows(masked, missing=[[False, False], [True, False]])
+    np.testing.assert_array_equal(rows.observed, [[True, False], [False, False]])

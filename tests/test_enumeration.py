@@ -102,10 +102,10 @@ def test_evidence_above_spike_slab_above_mean_field(methods, seed, K, view, mask
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_spike_slab_of_one_feature_is_exact(methods, view, mask):
+def test_spike_slab_of_one_feature_is_exact(precise_methods, view, mask):
     view, batch = case(7, 1, view, mask)
     exact = enumerate_row(view, batch.values[0], batch.observed[0])
-    method = methods.SpikeSlab(n_sweeps=1)
+    method = precise_methods.SpikeSlab(n_sweeps=1)
     q = method.fit(view, batch)
     moments = method.moments(view, q)
     np.testing.assert_allclose(method.bound(view, batch, q), [exact.log_evidence], atol=1e-12)

@@ -13,7 +13,7 @@ from bpfa.sampler import GibbsSampler
 from bpfa.view import GlobalView
 
 N, K, D, N_SWEEPS = 6, 3, 4, 10
-PRIORS = Priors(a=3.0, b=3.0, c0=4.0, d0=2.0, e0=4.0, f0=4.0)
+PRIORS = Priors(a=6.0, b=3.0, c0=4.0, d0=1.0, e0=4.0, f0=8.0)
 OBSERVED = random_mask(np.random.default_rng(8), N, D, "empty row")
 
 
@@ -46,6 +46,7 @@ def statistics(view, state, y):
         "g_w |x|^2": view.g_w * (x**2).sum(),
         "logit n": view.logit @ state.z.sum(axis=0),
         "signal": x[0] @ view.phi[:, 0],
+        "phi_0 phi_1 x_0 x_1": (view.phi[0] @ view.phi[1]) * (x[:, 0] @ x[:, 1]),
     }
 
 

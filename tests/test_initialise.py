@@ -5,6 +5,8 @@ import pytest
 
 from bpfa import ArrayRows, Priors, draw_data
 from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+from bpfa.local import Gibbs
+from bpfa.philox import Stream
 
 INITIALISERS = [random_posterior, data_posterior, gibbs_posterior]
 K = 5
@@ -61,12 +63,12 @@ def test_random_features_come_from_their_prior():
     assert abs(phi.var() * 100 - 1) < 4 * (2 / 4000) ** 0.5
 
 
-def test_data_features_are_rows_of_unit_length():
-    phi = data_posterior(ArrayRows(Y), K, seed=0).expected().phi
+def test_data_features_are_different_rows_of_unit_length():
+    phi = data_posterior(ArrayRows(Y), len(Y), seed=0).expected().phi
     np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0)
     cosines = phi @ (Y / np.linalg.norm(Y, axis=1, keepdims=True)).T
     np.testing.assert_allclose(cosines.max(axis=1), 1.0)
-    assert len(set(cosines.argmax(axis=1))) == K
+    assert len(set(cosines.argmax(axis=1))) == len(Y)
 
 
 @pytest.mark.parametrize("kind", ["fewer rows than features", "one entry", "zeros"])
@@ -86,13 +88,23 @@ def test_gibbs_start_speaks_for_all_rows(n_subset):
 
 
 def test_gibbs_start_has_learned():
-    """Sweeps bring the noise near its true 0.1; the random start is anywhere."""
-    data = draw_data(500, 15, 4, g_o=100.0, g_w=1.0, seed=1)
-    posterior = gibbs_posterior(ArrayRows(data.y), 8, seed=0, n_sweeps=60)
-    assert abs(posterior.noise_std / 0.1 - 1) < 0.4
+    """The noise is near its true 0.1, and a step over all rows would not change how much is known."""
+    rows = ArrayRows(draw_data(500, 15, 4, g_o=100.0, g_w=1.0, seed=1).y)
+    posterior = gibbs_posterior(rows, 8, seed=0, n_sweeps=60)
+    assert abs(posterior.noise_std / 0.1 - 1) < 0.2
+    view, batch = posterior.expected(), rows.take(np.arange(500))
+    sums = Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1))
+    after = posterior.target(sums, view.g_o)
+    assert 0.5 < after.tau.sum() / posterior.tau.sum() < 2
 
 
 @pytest.mark.parametrize("initialise", INITIALISERS)
 def test_data_too_large_for_floating_point_is_refused(initialise):
     with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"values|data|rows"):
         initialise(ArrayRows(np.full((5, 3), 1e200)), K, seed=0)
+
+
+def test_unused_features_keep_a_direction_after_a_gibbs_run():
+    rows = ArrayRows(np.random.default_rng(0).normal(size=(8, 3)))
+    start = gibbs_posterior(rows, 40, seed=0, n_subset=8, n_sweeps=3)
+    assert (np.abs(start.expected().phi).sum(axis=1) > 0).all()

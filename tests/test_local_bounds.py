@@ -13,8 +13,8 @@ K, D = 4, 5
 
 
 @pytest.fixture(params=["MeanField", "SpikeSlab"])
-def method(request, methods):
-    return getattr(methods, request.param)
+def method(request, precise_methods):
+    return getattr(precise_methods, request.param)
 
 
 def bound_along(name, local, view, batch, q):

@@ -1,8 +1,10 @@
-"""The chain of the uncollapsed Gibbs sampler; that its draws are right is shown by Geweke's test."""
+"""The uncollapsed Gibbs sampler: its conditionals one by one, and its chain. Geweke's test has the whole."""
 
 import numpy as np
 import pytest
 from builders import random_batch, random_view
+from scipy.special import expit
+from scipy.stats import beta, gamma, kstest, norm
 
 from bpfa import ArrayRows, ChainPosterior, NonFiniteError, Priors
 from bpfa.local import Gibbs, LocalState
@@ -26,6 +28,34 @@ def view():
 def run(rows, view, n_steps=10, seed=2, **options):
     stream = Stream.from_seed(seed)
     return list(gibbs_sampler(rows, view, Priors(), n_steps=n_steps, stream=stream, **options))
+
+
+def test_every_global_is_drawn_from_its_conditional(rows, view):
+    """Each draw through the distribution function of its conditional, as MATH.md has it, is uniform."""
+    priors, rng = Priors(a=4.0, b=6.0, c0=3.0, d0=2.0), np.random.default_rng(4)
+    y, o = np.nan_to_num(rows.values), rows.observed
+    z = (rng.random((N, K)) < 0.6).astype(float)
+    x = z * rng.normal(size=(N, K))
+    state = LocalState(z, x)
+    sampler = GibbsSampler(rows.take(np.arange(N)), priors, view, Stream.from_seed(0), state=state)
+    n = z.sum(axis=0)
+    uniforms = {"phi": [], "g_o": [], "pi": []}
+    for _ in range(1000):
+        phi = sampler.view.phi.copy()
+        new = sampler.draw_globals(rng)
+        for k in range(K):
+            rest = y - x @ phi + np.outer(x[:, k], phi[k])
+            tau = D + view.g_o * (o * x[:, [k]] ** 2).sum(axis=0)
+            mean = view.g_o * (o * x[:, [k]] * rest).sum(axis=0) / tau
+            phi[k] = new.phi[k]
+            uniforms["phi"].extend(norm.cdf(phi[k], mean, tau**-0.5))
+        rate = priors.d0 + (o * (y - x @ phi) ** 2).sum() / 2
+        uniforms["g_o"].append(gamma.cdf(new.g_o, priors.c0 + o.sum() / 2, scale=1 / rate))
+        pi = beta(priors.a / K + n, priors.b * (K - 1) / K + N - n)
+        uniforms["pi"].extend(pi.cdf(expit(new.logit)))
+        sampler.view = view._replace(phi=phi)
+    for name, draws in uniforms.items():
+        assert kstest(draws, "uniform").pvalue > 1e-3, name
 
 
 def test_progress(rows, view):

@@ -17,8 +17,8 @@ NAMES = ("Gibbs", "MeanField", "SpikeSlab")
 
 
 @pytest.fixture(params=NAMES)
-def method(request, methods):
-    return getattr(methods, request.param)()
+def method(request, precise_methods):
+    return getattr(precise_methods, request.param)()
 
 
 def part(batch, ids):
@@ -63,10 +63,10 @@ def test_sums_against_loops(view, mask):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_gibbs_sums_average_the_kept_sweeps(methods, view):
+def test_gibbs_sums_average_the_kept_sweeps(precise_methods, view):
     rng = np.random.default_rng(1)
     view, batch = random_view(rng, K, D, view), random_batch(rng, 20, D)
-    gibbs, draws = methods.Gibbs(burn_in=2, n_samples=3), Stream.from_seed(5).rows(batch.ids, step=1)
+    gibbs, draws = precise_methods.Gibbs(burn_in=2, n_samples=3), Stream.from_seed(5).rows(batch.ids, step=1)
     kept = [
         LocalSums.of(view, batch, LocalMoments(x != 0, x, x**2, np.where(x != 0, x**2, 1 / view.g_w)))
         for x in gibbs.samples(view, batch, draws, 3)

@@ -8,7 +8,8 @@ from builders import random_batch, random_posterior
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpfa import ALGORITHMS, ArrayRows, NonFiniteError, Schedule, algorithm, draw_data, train
+from bpfa import ALGORITHMS, Algorithm, ArrayRows, NonFiniteError, Schedule, algorithm, draw_data, train
+from bpfa.local import MeanField
 from bpfa.philox import Stream
 from bpfa.svi import batches, svi
 
@@ -79,8 +80,16 @@ def test_batch_of_a_step_does_not_depend_on_the_first_step(first_step):
 def test_a_step_moves_to_the_target_of_its_batch(rows, posterior, rho_is_one):
     """With the whole data set for a batch, the expected view and rho_1 = 1 the start itself is forgotten."""
     schedule = Schedule(delay=0 if rho_is_one else 1, decay=0.5)
-    mean_field = algorithm("mf-svi").local
-    (progress,) = run(rows, posterior, "mf-svi", n_steps=1, batch_size=N, schedule=schedule)
+    mean_field = algorithm("mf-svi", dtype="float64").local
+    (progress,) = svi(
+        rows,
+        posterior,
+        Algorithm("mf-svi", "expected", mean_field),
+        n_steps=1,
+        batch_size=N,
+        schedule=schedule,
+        stream=Stream.from_seed(2),
+    )
     view = posterior.expected()
     sums = mean_field.sums(view, rows.take(np.arange(N)), Stream.from_seed(0).rows(np.arange(N), 1))
     target, rho = posterior.target(sums, view.g_o), schedule(1)
@@ -105,6 +114,21 @@ def test_progress(rows, posterior):
     # 30 rows in four batches of 8, 8, 7 and 7
     np.testing.assert_allclose([p.epoch for p in progress], np.cumsum([8, 8, 7, 7, 8, 8]) / N)
     assert (np.diff([p.seconds for p in progress]) >= 0).all()
+
+
+def test_every_step_has_its_own_draws(rows, posterior):
+    seen = []
+
+    class Recorder(MeanField):
+        def sums(self, view, batch, draws, start=None):
+            seen.append((view.phi[0, 0], draws.uniform(1, 1)[0, 0]))
+            return super().sums(view, batch, draws, start)
+
+    stay = Schedule(delay=1e300, decay=1.0)
+    recorder = Algorithm("recorder", "sampled", Recorder())
+    list(svi(rows, posterior, recorder, n_steps=5, batch_size=N, schedule=stay, stream=Stream.from_seed(0)))
+    views, draws = zip(*seen, strict=True)
+    assert len(set(views)) == len(set(draws)) == 5
 
 
 @pytest.mark.parametrize("name", GRID)

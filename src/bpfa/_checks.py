@@ -67,7 +67,7 @@ def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
 
 def as_real_array(name: str, value: Any) -> Array:
     """Return `value` as a float64 array, refusing what is not made of real numbers."""
-    array = np.asarray(value)
+    array = _as_array(name, value)
     if array.dtype == object:
         try:
             array = array.astype(np.float64)
@@ -78,9 +78,22 @@ def as_real_array(name: str, value: Any) -> Array:
     return array.astype(np.float64, copy=False)
 
 
+def _as_array(name: str, value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name}: rows of different lengths; expected a rectangular array") from None
+
+
+def check_instance(name: str, value: Any, kind: type) -> None:
+    """Refuse a value that is not of this kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: {type(value).__name__}; expected {kind.__name__}")
+
+
 def check_mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return `value` as a boolean array of this shape; 0/1 integers are accepted, NaN is not."""
-    mask = np.asarray(value)
+    mask = _as_array(name, value)
     if mask.dtype != bool:
         if mask.dtype.kind not in "fiu" or not np.isin(mask, (0, 1)).all():
             raise TypeError(f"{name}: dtype {mask.dtype}; expected booleans, or only zeros and ones")

@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from bpfa import kernels, local
 from bpfa._checks import check_choice
-from bpfa.local import Gibbs, LocalMethod, MeanField, SpikeSlab
+from bpfa.local import LocalMethod
 from bpfa.posterior import GlobalPosterior
 from bpfa.view import GlobalView
 
@@ -30,35 +31,42 @@ class Cell(NamedTuple):
     """A row of the table of algorithms."""
 
     view: Literal["expected", "sampled"]
-    method: type[Gibbs] | type[MeanField] | type[SpikeSlab]
+    method: Literal["MeanField", "SpikeSlab", "Gibbs"]
 
 
 ALGORITHMS: dict[str, Cell] = {
-    "mf-svi": Cell("expected", MeanField),
-    "mf-ssvi": Cell("sampled", MeanField),
-    "titsias-svi": Cell("expected", SpikeSlab),
-    "titsias-ssvi": Cell("sampled", SpikeSlab),
-    "mimno-svi": Cell("expected", Gibbs),
-    "gibbs-ssvi": Cell("sampled", Gibbs),
+    "mf-svi": Cell("expected", "MeanField"),
+    "mf-ssvi": Cell("sampled", "MeanField"),
+    "titsias-svi": Cell("expected", "SpikeSlab"),
+    "titsias-ssvi": Cell("sampled", "SpikeSlab"),
+    "mimno-svi": Cell("expected", "Gibbs"),
+    "gibbs-ssvi": Cell("sampled", "Gibbs"),
     # The uncollapsed sampler: no variational posterior, but the same view and local method.
-    "gibbs": Cell("sampled", Gibbs),
+    "gibbs": Cell("sampled", "Gibbs"),
 }
 """Name -> (view, local method)."""
 
 
-def algorithm(name: str, **options: Any) -> Algorithm:
+DEVICES = {"cpu": kernels, "numpy": local}
+"""Device -> where its local methods are; "numpy" is the readable specification, many times slower."""
+
+
+def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     """Return an algorithm by name, with options for its local method.
 
     Parameters
     ----------
     name : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
+    device : str
+        "cpu" for the compiled kernels, "numpy" for the specification they are tested against.
     **options
-        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others.
+        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others; `n_jobs` and
+        `dtype` on the CPU.
 
     Examples
     --------
-    >>> algorithm("gibbs-ssvi", burn_in=5).local
+    >>> algorithm("gibbs-ssvi", device="numpy", burn_in=5).local
     Gibbs(burn_in=5, n_samples=3, blocked=True)
     >>> algorithm("gibs")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -66,7 +74,7 @@ def algorithm(name: str, **options: Any) -> Algorithm:
     ValueError: algorithm='gibs': expected one of 'mf-svi', 'mf-ssvi', 'titsias-svi', ... 'gibbs'
     """
     cell = ALGORITHMS[check_choice("algorithm", name, tuple(ALGORITHMS))]
-    accepted = tuple(cell.method.__dataclass_fields__)
+    method = getattr(DEVICES[check_choice("device", device, tuple(DEVICES))], cell.method)
     for option in options:
-        check_choice(f"option of {name!r}", option, accepted)
-    return Algorithm(name, cell.view, cell.method(**options))
+        check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
+    return Algorithm(name, cell.view, method(**options))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
-from bpfa._checks import Array
+from bpfa._checks import Array, check_array, check_instance
 from bpfa.data import Batch
 from bpfa.local.variational import LocalPosterior, Variational
 from bpfa.posterior import GlobalPosterior
@@ -42,8 +42,18 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
     >>> bool(np.isfinite(bound))
     True
     """
-    if len(batch) != posterior.n_rows:
-        raise ValueError(f"batch: {len(batch)} rows; expected all {posterior.n_rows} rows of the data set")
+    for name, value, kind in (
+        ("posterior", posterior, GlobalPosterior),
+        ("batch", batch, Batch),
+        ("local", local, Variational),
+        ("q", q, LocalPosterior),
+    ):
+        check_instance(name, value, kind)
+    expected = (posterior.n_rows, posterior.n_columns)
+    if batch.values.shape != expected:
+        raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
+    for array in q:
+        check_array("q", array, (posterior.n_rows, posterior.n_features))
     view = posterior.expected()
     local_bound = float(local.bound(view, batch, q).sum())
     # The local bound has log g_o, log g_w and log(1 - pi) at the view's values; here their expectations

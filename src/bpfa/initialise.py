@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_integer
+from bpfa._checks import Array, check_instance, check_integer
 from bpfa.data import Batch, Rows
-from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
-from bpfa.model import Priors
+from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.sampler import GibbsSampler
@@ -47,7 +48,8 @@ def random_posterior(
     >>> random_posterior(rows, 3, seed=0).mu.shape
     (3, 4)
     """
-    n_features = check_integer("n_features", n_features, low=1)
+    check_instance("rows", rows, Rows)
+    priors, n_features = as_priors(priors), check_integer("n_features", n_features, low=1)
     rng = _stream(seed).child("initialise").generator(0)
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
     return _around(phi, _scale_batch(rows, rng), rows, priors)
@@ -67,14 +69,16 @@ def data_posterior(
     >>> data_posterior(rows, 3, seed=0).mu.shape
     (3, 4)
     """
-    n_features = check_integer("n_features", n_features, low=1)
+    check_instance("rows", rows, Rows)
+    priors, n_features = as_priors(priors), check_integer("n_features", n_features, low=1)
     rng = _stream(seed).child("initialise").generator(0)
     batch = rows.take(_some_ids(rows.n_rows, n_features, rng))
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
     # Rows repeat where there are fewer than features; the prior's draw then tells them apart.
     values, observed = np.resize(batch.values, phi.shape), np.resize(batch.observed, phi.shape)
     n_observed = observed.sum(axis=1, keepdims=True)
-    power = (values**2).sum(axis=1, keepdims=True) / np.maximum(n_observed, 1)
+    with np.errstate(over="ignore"):
+        power = (values**2).sum(axis=1, keepdims=True) / np.maximum(n_observed, 1)
     usable = observed & (power > 0)
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
@@ -116,11 +120,15 @@ def gibbs_posterior(
     start = random_posterior(rows, n_features, priors, seed=stream)
     rng = stream.generator(0)
     batch = rows.take(_some_ids(rows.n_rows, n_subset, rng))
-    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream, Gibbs())
+    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream)
     for _ in range(n_sweeps):
         sampler.sweep()
     sums = LocalSums.of(sampler.view, batch, moments(sampler.view, sampler.state))
-    return start.target(sums, sampler.view.g_o)
+    posterior = start.target(sums, sampler.view.g_o)
+    # A feature that no row uses would have mean zero and could never wake under an expected view: it keeps
+    # the sampler's draw from the prior.
+    unused = (sums.n == 0)[:, None]
+    return replace(posterior, mu=np.where(unused, posterior.tau * sampler.view.phi, posterior.mu))
 
 
 def _stream(seed: int | Stream | None) -> Stream:
@@ -136,12 +144,14 @@ def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
     return rows.take(_some_ids(rows.n_rows, N_SCALE_ROWS, rng))
 
 
-def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors | None) -> GlobalPosterior:
+def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors) -> GlobalPosterior:
     """Return a confident posterior around these features, at the scale of a sample of the data."""
-    priors = Priors() if priors is None else priors
     n_features, D = phi.shape
     N = rows.n_rows
-    variance = float((sample.values**2).sum() / max(sample.observed.sum(), 1)) or 1.0
+    with np.errstate(over="ignore"):
+        variance = float((sample.values**2).sum() / max(sample.observed.sum(), 1)) or 1.0
+    if not np.isfinite(variance * N * D):
+        raise ValueError(f"rows: entries as large as {abs(sample.values).max():g}; expected a scale near 1")
     pi = min(LARGEST_FIRST_PI, FIRST_FEATURES_PER_ROW / n_features)
     # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
     g_w = pi * n_features / (D * variance)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bpfa._checks import Array, check_integer, check_number
+from bpfa._checks import Array, check_instance, check_integer, check_number
 from bpfa.philox import Stream
 
-__all__ = ["Priors", "Synthetic", "draw_data", "log_gamma_draw"]
+__all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,14 @@ class Priors:
         """Return the two parameters of the prior of pi_k."""
         # With one feature the paper's b (K-1)/K would be 0, which is no beta distribution.
         return self.a / n_features, self.b * max(n_features - 1, 1) / n_features
+
+
+def as_priors(priors: Priors | None) -> Priors:
+    """Return the priors given, or the paper's."""
+    if priors is None:
+        return Priors()
+    check_instance("priors", priors, Priors)
+    return priors
 
 
 class Synthetic(NamedTuple):
@@ -122,7 +130,7 @@ def draw_data(
     n_rows = check_integer("n_rows", n_rows, low=1)
     n_columns = check_integer("n_columns", n_columns, low=1)
     n_features = check_integer("n_features", n_features, low=1)
-    priors = Priors() if priors is None else priors
+    priors = as_priors(priors)
     rng = Stream.from_seed(seed).child("data").generator(step=0)
     g_o = rng.gamma(priors.c0) / priors.d0 if g_o is None else check_number("g_o", g_o, low=0, open_low=True)
     g_w = rng.gamma(priors.e0) / priors.f0 if g_w is None else check_number("g_w", g_w, low=0, open_low=True)

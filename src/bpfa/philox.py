@@ -104,6 +104,8 @@ class Stream:
     def child(self, purpose: str) -> Stream:
         """Return an independent stream for another purpose, such as prediction."""
         # A name of any length becomes a key by absorbing its bytes four at a time.
+        if not purpose:
+            raise ValueError("purpose='': expected a name")
         key, data = self.key, purpose.encode()
         for i in range(0, len(data), 4):
             word = int.from_bytes(data[i : i + 4], "little")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import digamma
 
-from bpfa._checks import Array, check_array, check_integer, check_number
+from bpfa._checks import Array, check_array, check_instance, check_integer, check_number
 from bpfa.model import Priors, log_gamma_draw
 from bpfa.statistics import LocalSums
 from bpfa.view import GlobalView
@@ -47,6 +47,7 @@ class GlobalPosterior:
     mu: Array
 
     def __post_init__(self) -> None:
+        check_instance("priors", self.priors, Priors)
         mu = check_array("mu", self.mu, (None, None))
         if 0 in mu.shape:
             raise ValueError(f"mu: shape {mu.shape}; expected at least one feature and one column")

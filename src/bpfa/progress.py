@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from bpfa.view import GlobalView
 __all__ = ["NonFiniteError", "Posterior", "Progress"]
 
 
+@runtime_checkable
 class Posterior(Protocol):
     """What is known of the globals: a variational posterior, or the states of a chain."""
 
@@ -39,7 +40,7 @@ class Progress(NamedTuple):
     step: int
     """Steps (or sweeps of the sampler) done, counted from 1."""
     epoch: float
-    """Row visits so far, divided by the number of rows."""
+    """Epochs so far, of which each visits every row once."""
     seconds: float
     """Seconds of work so far."""
     rho: float

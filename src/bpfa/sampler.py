@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bpfa import kernels
 from bpfa._checks import Array, check_integer
 from bpfa.data import Batch, Rows
 from bpfa.local import Gibbs, LocalState
@@ -89,7 +90,7 @@ class GibbsSampler:
         self.batch = batch
         self.priors = priors
         self.view = view.checked()
-        self.local = Gibbs() if local is None else local
+        self.local = kernels.Gibbs() if local is None else local
         shape = (len(batch), view.n_features)
         self.state = LocalState(np.zeros(shape), np.zeros(shape)) if state is None else state
         self.local_stream, self.global_stream = stream.child("local"), stream.child("global")
@@ -175,8 +176,10 @@ def gibbs_sampler(
     started = time.perf_counter()
     for step in range(1, n_steps + 1):
         sampler.sweep()
-        if not np.isfinite([sampler.view.g_o, sampler.view.g_w, sampler.view.phi.sum()]).all():
-            raise NonFiniteError(step, posterior, "a draw of the globals")
+        try:
+            sampler.view.checked()
+        except ValueError as error:
+            raise NonFiniteError(step, posterior, str(error)) from error
         views.append(sampler.view)
         kept = tuple(views)[-max(1, step // 2) :]
         posterior = ChainPosterior(kept, sampler.state)

@@ -7,10 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpfa._checks import Array, check_array, check_integer, check_mask, check_number
+from bpfa._checks import (
+    Array,
+    as_real_array,
+    check_array,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_number,
+)
 from bpfa.algorithms import Algorithm
 from bpfa.data import ArrayRows, Batch
-from bpfa.philox import Stream
+from bpfa.philox import MAX_SWEEP, Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Posterior
 
@@ -74,6 +82,13 @@ def posterior_draws(
     >>> [draw.mean.shape for draw in draws]
     [(5, 4), (5, 4)]
     """
+    n_draws = check_integer("n_draws", n_draws, low=1, high=MAX_SWEEP // 2)
+    for name, value, kind in (
+        ("batch", batch, Batch),
+        ("algorithm", algorithm, Algorithm),
+        ("stream", stream, Stream),
+    ):
+        check_instance(name, value, kind)
     local_stream, global_stream = stream.child("local"), stream.child("global")
     views = (posterior.sampled(global_stream.generator(m)) for m in range(n_draws))
     if algorithm.view == "expected":
@@ -131,8 +146,8 @@ def held_out_score(
     >>> score.n_entries
     50
     """
-    n_draws = check_integer("n_draws", n_draws, low=1)
     rows = ArrayRows(data)
+    check_instance("posterior", posterior, Posterior)
     if rows.n_columns != posterior.n_columns:
         raise ValueError(f"data: {rows.n_columns} columns; expected {posterior.n_columns}, as the model has")
     hidden = check_mask("hidden", hidden, rows.values.shape)
@@ -186,7 +201,8 @@ def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -
     40.0
     """
     peak = check_number("peak", peak, low=0.0, open_low=True)
-    truth = check_array("truth", truth, np.shape(truth))
+    truth = as_real_array("truth", truth)
+    truth = check_array("truth", truth, truth.shape)
     restored = check_array("restored", restored, truth.shape)
     chosen = np.ones(truth.shape, dtype=bool) if where is None else check_mask("where", where, truth.shape)
     if not chosen.any():

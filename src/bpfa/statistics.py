@@ -130,9 +130,7 @@ class JointSums(RowSums):
 
 def _observed_sum(per_feature: Array, batch: Batch) -> Array:
     """sum_i o_id f_ik, K x D; K x 1 when nothing is missing, as it is then the same in every column."""
-    if batch.complete:
-        return per_feature.sum(axis=0)[:, None]
-    sums: Array = per_feature.T @ batch.observed
+    sums: Array = per_feature.sum(axis=0)[:, None] if batch.complete else per_feature.T @ batch.observed
     return sums
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import check_integer
+from bpfa._checks import check_instance, check_integer
 from bpfa.algorithms import Algorithm
 from bpfa.data import Rows
 from bpfa.philox import Stream
@@ -38,6 +38,15 @@ def batches(n_rows: int, batch_size: int, stream: Stream, first_step: int = 1) -
         permutation = shuffles.generator(epoch).permutation(n_rows)
         yield from np.array_split(permutation, per_epoch)[skip:]
         epoch, skip = epoch + 1, 0
+
+
+def _epochs(step: int, n_rows: int, batch_size: int) -> float:
+    """Return how often the rows have been visited after a step."""
+    per_epoch = -(-n_rows // batch_size)
+    whole, batches_since = divmod(step, per_epoch)
+    # The first batches of an epoch have one row more where the batches do not divide it evenly.
+    rows_since = batches_since * (n_rows // per_epoch) + min(batches_since, n_rows % per_epoch)
+    return whole + rows_since / n_rows
 
 
 def svi(
@@ -87,6 +96,9 @@ def svi(
     n_steps = check_integer("n_steps", n_steps, low=1)
     batch_size = check_integer("batch_size", batch_size, low=1)
     first_step = check_integer("first_step", first_step, low=1)
+    check_instance("rows", rows, Rows)
+    check_instance("posterior", posterior, GlobalPosterior)
+    check_instance("algorithm", algorithm, Algorithm)
     if posterior.n_columns != rows.n_columns or posterior.n_rows != rows.n_rows:
         raise ValueError(
             f"posterior: for {posterior.n_rows} rows of {posterior.n_columns} columns; "
@@ -94,16 +106,16 @@ def svi(
         )
     local_stream, global_stream = stream.child("local"), stream.child("global")
     ids_of_steps = batches(rows.n_rows, batch_size, stream, first_step)
-    visits = 0
     started = time.perf_counter()
     for step, ids in zip(range(first_step, first_step + n_steps), ids_of_steps, strict=False):
         rho = schedule(step)
         view = algorithm.view_of(posterior, global_stream.generator(step))
+        sums = algorithm.local.sums(view, rows.take(ids), local_stream.rows(ids, step))
         try:
-            sums = algorithm.local.sums(view, rows.take(ids), local_stream.rows(ids, step))
             posterior = posterior.step(sums, rho, view.g_o)
         except ValueError as error:
-            # Only what the posterior refuses: its own natural parameters, no longer finite or positive.
+            # A posterior refuses natural parameters that are not finite, or not positive where they must be.
             raise NonFiniteError(step, posterior, str(error)) from error
-        visits += len(ids)
-        yield Progress(step, visits / rows.n_rows, time.perf_counter() - started, rho, posterior)
+        yield Progress(
+            step, _epochs(step, rows.n_rows, batch_size), time.perf_counter() - started, rho, posterior
+        )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bpfa._checks import check_choice, check_integer
+from bpfa._checks import check_choice, check_instance, check_integer
 from bpfa.algorithms import algorithm as algorithm_named
 from bpfa.data import as_rows
 from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
 from bpfa.local import Gibbs
-from bpfa.model import Priors
+from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
 from bpfa.progress import Progress
 from bpfa.sampler import gibbs_sampler
@@ -34,6 +34,7 @@ def train(
     schedule: Schedule | None = None,
     init: str = "random",
     seed: int | None = None,
+    device: str = "cpu",
     **options: Any,
 ) -> Iterator[Progress]:
     """Train a model and yield its progress after every step; the last posterior is the result.
@@ -61,8 +62,11 @@ def train(
         "random", "data" (from rows of the data) or "gibbs" (a Gibbs run on a subset).
     seed : int, optional
         The same seed gives the same result.
+    device : str
+        "cpu" for the compiled kernels, "numpy" for the specification they are tested against.
     **options
-        Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others.
+        Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
+        `n_jobs` (threads) and `dtype` ("float32" or "float64") on the CPU.
 
     Yields
     ------
@@ -79,11 +83,10 @@ def train(
     """
     rows = as_rows(data, missing)
     n_features = check_integer("n_features", n_features, low=1)
-    chosen = algorithm_named(algorithm, **options)
-    if priors is not None and not isinstance(priors, Priors):
-        raise TypeError(f"priors={priors!r}: expected a Priors")
-    if schedule is not None and not isinstance(schedule, Schedule):
-        raise TypeError(f"schedule={schedule!r}: expected a Schedule")
+    chosen = algorithm_named(algorithm, device=device, **options)
+    priors = as_priors(priors)
+    schedule = Schedule() if schedule is None else schedule
+    check_instance("schedule", schedule, Schedule)
     n_steps = check_integer("n_steps", n_steps, low=1)
     batch_size = check_integer("batch_size", batch_size, low=1)
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
@@ -105,7 +108,7 @@ def train(
                 chosen,
                 n_steps=n_steps,
                 batch_size=batch_size,
-                schedule=Schedule() if schedule is None else schedule,
+                schedule=schedule,
                 stream=stream,
             )
 

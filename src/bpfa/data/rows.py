@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._checks import Array, as_real_array, check_mask
+from bpfa.philox import MAX_ROW_ID
 
 __all__ = ["ArrayRows", "Batch", "Rows", "as_rows"]
 
@@ -52,10 +53,18 @@ class Batch:
         self.observed = check_mask("observed", observed, values.shape)
         self.complete = bool(self.observed.all())
         self.values = values if self.complete else np.where(self.observed, values, 0.0)
-        ids = np.arange(len(values)) if ids is None else np.asarray(ids)
-        if ids.shape != (len(values),) or ids.dtype.kind not in "iu" or (ids < 0).any():
+        if not np.isfinite(self.values).all():
+            row, column = np.argwhere(~np.isfinite(self.values))[0]
             raise ValueError(
-                f"ids: {ids.dtype} of shape {ids.shape}; expected {len(values)} integers >= 0, one a row"
+                f"values: {self.values[row, column]} at row {row}, column {column}, which is observed; "
+                "expected finite numbers"
+            )
+        ids = np.arange(len(values)) if ids is None else np.asarray(ids)
+        fits = ids.shape == (len(values),) and ids.dtype.kind in "iu"
+        if not fits or ((ids < 0) | (ids > MAX_ROW_ID)).any():
+            raise ValueError(
+                f"ids: {ids.dtype} of shape {ids.shape}; "
+                f"expected {len(values)} integers from 0 to {MAX_ROW_ID}, one a row"
             )
         self.ids = ids.astype(np.int64, copy=False)
 
@@ -89,7 +98,8 @@ class ArrayRows:
 
     Parameters
     ----------
-    values : array-like of real numbers, shape (n_rows, n_columns)
+    data : array-like of real numbers, shape (n_rows, n_columns)
+        What a masked array masks is missing too.
     missing : boolean array-like of the same shape, optional
         True where an entry is missing, beside those that are NaN.
 
@@ -101,13 +111,16 @@ class ArrayRows:
     >>> ArrayRows([[1.0, np.inf]])
     Traceback (most recent call last):
     ...
-    ValueError: values: inf at row 0, column 1; expected finite numbers, or NaN where an entry is missing
+    ValueError: data: inf at row 0, column 1; expected finite numbers, or NaN where an entry is missing
     """
 
-    def __init__(self, values: Any, missing: Any = None) -> None:
-        array = as_real_array("values", values)
+    def __init__(self, data: Any, missing: Any = None) -> None:
+        if isinstance(data, np.ma.MaskedArray):
+            hidden = np.ma.getmaskarray(data)
+            missing = hidden if missing is None else hidden | check_mask("missing", missing, hidden.shape)
+        array = as_real_array("data", data)
         if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"values: shape {array.shape}; expected rows x columns, at least one of each")
+            raise ValueError(f"data: shape {array.shape}; expected rows x columns, at least one of each")
         observed = ~np.isnan(array)
         if missing is not None:
             observed &= ~check_mask("missing", missing, array.shape)
@@ -115,11 +128,11 @@ class ArrayRows:
         if infinite.any():
             row, column = np.argwhere(infinite)[0]
             raise ValueError(
-                f"values: {array[row, column]} at row {row}, column {column}; "
+                f"data: {array[row, column]} at row {row}, column {column}; "
                 "expected finite numbers, or NaN where an entry is missing"
             )
         if not observed.any():
-            raise ValueError("values: every entry is missing; expected at least one observed entry")
+            raise ValueError("data: every entry is missing; expected at least one observed entry")
         self.values = array
         self.observed = observed
         self.n_rows, self.n_columns = array.shape

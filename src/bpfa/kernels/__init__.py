@@ -1,1 +1,5 @@
-"""Compiled kernels: the local methods, fast."""
+"""Compiled kernels: the local methods of `bpfa.local`, fast."""
+
+from bpfa.kernels.local import Gibbs, MeanField, SpikeSlab, instruction_sets
+
+__all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]

@@ -75,7 +75,7 @@ class Kernel:
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
         K, D = view.phi.shape
-        if D != batch.n_columns:
+        if batch.n_columns != D:
             raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
         if start is not None:
             start = checked_start(start, batch, K)
@@ -196,16 +196,32 @@ class Gibbs(Kernel, local.Gibbs):
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> LocalSums | JointSums:
         raw = RawSums(view, batch, joint=joint)
-        sweeps = {"burn_in": self.burn_in, "n_samples": self.n_samples}
-        self._run(self._method, view, batch, draws, start, sums=raw.arrays, **sweeps)
+        self._run(
+            self._method,
+            view,
+            batch,
+            draws,
+            start,
+            sums=raw.arrays,
+            burn_in=self.burn_in,
+            n_samples=self.n_samples,
+        )
         return raw.finish(self._method, self.n_samples)
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalMoments:
         """Return the rows' own posterior: moments averaged over the kept sweeps."""
-        sweeps = {"burn_in": self.burn_in, "n_samples": self.n_samples}
-        planes, _ = self._run(self._method, view, batch, draws, start, posterior=True, **sweeps)
+        planes, _ = self._run(
+            self._method,
+            view,
+            batch,
+            draws,
+            start,
+            posterior=True,
+            burn_in=self.burn_in,
+            n_samples=self.n_samples,
+        )
         assert planes is not None
         z, x, zw2 = planes.astype(np.float64)
         return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
@@ -245,8 +261,9 @@ class Gibbs(Kernel, local.Gibbs):
         burn_in: int = 0,
     ) -> LocalState:
         """Return the state after `burn_in` sweeps and one more."""
-        sweeps = {"first_sweep": first_sweep, "burn_in": burn_in}
-        _, planes = self._run(self._method, view, batch, draws, start, state=True, **sweeps)
+        _, planes = self._run(
+            self._method, view, batch, draws, start, state=True, first_sweep=first_sweep, burn_in=burn_in
+        )
         assert planes is not None
         z, w = planes.astype(np.float64)
         return LocalState(z, w)

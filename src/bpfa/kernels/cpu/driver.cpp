@@ -207,7 +207,9 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
   const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
   const bool complete = rows.observed == nullptr;
   const bool gibbs = settings.method == Method::kGibbs || settings.method == Method::kGibbsTwoStep;
-  n_threads = thread_count(n_threads);
+  // A thread costs some microseconds to wake: it must have a few groups of rows to do.
+  const std::int64_t worth = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
+  n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), worth));
   const PreparedGlobals<Real> prepared(view, complete, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;
 
