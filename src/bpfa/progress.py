@@ -42,7 +42,7 @@ class Progress(NamedTuple):
     epoch: float
     """Epochs so far, of which each visits every row once."""
     seconds: float
-    """Seconds of work so far."""
+    """Seconds of training so far, without what the caller does between steps."""
     rho: float
     """Size of the step; 1 for the sampler."""
     posterior: Posterior

@@ -173,9 +173,11 @@ def gibbs_sampler(
     sampler = GibbsSampler(rows.take(np.arange(rows.n_rows)), priors, view, stream, local)
     views: deque[GlobalView] = deque(maxlen=n_kept)
     posterior = ChainPosterior((sampler.view,), sampler.state)
-    started = time.perf_counter()
+    seconds = 0.0
     for step in range(1, n_steps + 1):
+        started = time.perf_counter()
         sampler.sweep()
+        seconds += time.perf_counter() - started
         try:
             sampler.view.checked()
         except ValueError as error:
@@ -183,4 +185,4 @@ def gibbs_sampler(
         views.append(sampler.view)
         kept = tuple(views)[-max(1, step // 2) :]
         posterior = ChainPosterior(kept, sampler.state)
-        yield Progress(step, float(step), time.perf_counter() - started, 1.0, posterior)
+        yield Progress(step, float(step), seconds, 1.0, posterior)

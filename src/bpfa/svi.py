@@ -106,9 +106,9 @@ def svi(
         )
     local_stream, global_stream = stream.child("local"), stream.child("global")
     ids_of_steps = batches(rows.n_rows, batch_size, stream, first_step)
-    started = time.perf_counter()
+    seconds = 0.0
     for step, ids in zip(range(first_step, first_step + n_steps), ids_of_steps, strict=False):
-        rho = schedule(step)
+        started, rho = time.perf_counter(), schedule(step)
         view = algorithm.view_of(posterior, global_stream.generator(step))
         sums = algorithm.local.sums(view, rows.take(ids), local_stream.rows(ids, step))
         try:
@@ -116,6 +116,5 @@ def svi(
         except ValueError as error:
             # A posterior refuses natural parameters that are not finite, or not positive where they must be.
             raise NonFiniteError(step, posterior, str(error)) from error
-        yield Progress(
-            step, _epochs(step, rows.n_rows, batch_size), time.perf_counter() - started, rho, posterior
-        )
+        seconds += time.perf_counter() - started
+        yield Progress(step, _epochs(step, rows.n_rows, batch_size), seconds, rho, posterior)
