@@ -196,6 +196,52 @@ def test_wrong_number_of_columns():
         kernels.Gibbs().sums(view, Batch(batch.values[:, :4]), draws)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("observed", [0.5, 1.0])
+def test_data_on_other_scales(scale, observed):
+    """A change of units changes nothing but the units, as long as single precision can hold them."""
+    view, batch, draws = problem(9, N=60, K=20, D=10, observed=observed)
+    scaled = view._replace(g_o=view.g_o / scale**2, g_w=view.g_w / scale**2)
+    if not 1e-12 < scaled.g_w < scaled.g_o < 1e12:
+        with pytest.raises(ValueError, match=r"g_\w=.*expected.*scale the columns"):
+            kernels.Gibbs().sums(scaled, Batch(batch.values * scale, batch.observed), draws)
+        return
+    sums = kernels.Gibbs().sums(scaled, Batch(batch.values * scale, batch.observed), draws)
+    np.testing.assert_array_equal(sums.n, kernels.Gibbs().sums(view, batch, draws).n)
+
+
+def test_weights_that_are_all_but_zero():
+    """Squares of such weights vanish, and must not make a feature be counted twice."""
+    view, batch, draws = problem(10, N=40, K=64, D=8)
+    view = view._replace(logit=np.full(64, 30.0), g_w=9e11, g_o=1e-11)
+    sums = kernels.Gibbs(burn_in=0, n_samples=50).sums(view, batch, draws)
+    np.testing.assert_array_equal(sums.n, 40)
+
+
+def test_many_samples_average_to_probabilities():
+    view, batch, draws = problem(11, N=30, K=5, D=4)
+    spec, kernel = local.Gibbs(1, 700), kernels.Gibbs(1, 700, dtype="float64")
+    ours, theirs = kernel.row_moments(view, batch, draws), spec.row_moments(view, batch, draws)
+    assert (ours.z <= 1).all()
+    np.testing.assert_allclose(ours.z, theirs.z, atol=1e-12)
+    assert_same_sums(kernel.sums(view, batch, draws), spec.sums(view, batch, draws), 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_gram_matrix_of_very_many_features(dtype):
+    view, batch, draws = problem(12, N=4, K=4100, D=5, observed=1.0)
+    view = view._replace(logit=view.logit - 6)
+    spec, kernel = local.Gibbs(1, 1), kernels.Gibbs(1, 1, dtype=dtype)
+    ours, theirs = kernel.row_moments(view, batch, draws), spec.row_moments(view, batch, draws)
+    np.testing.assert_allclose(ours.x, theirs.x, atol=1e-4)
+
+
+def test_draws_for_other_rows_are_refused():
+    view, batch, _ = problem(13, N=4, K=3, D=5)
+    with pytest.raises(ValueError, match="draws: for 5 rows; expected 4"):
+        kernels.Gibbs().sums(view, batch, Stream.from_seed(0).rows(np.arange(5), 1))
+
+
 def sums_in_child(queue):
     view, batch, draws = problem(7, N=300, K=10, D=6)
     queue.put(kernels.Gibbs(n_jobs=2).sums(view, batch, draws).SSE)

@@ -65,8 +65,11 @@ def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
     return array
 
 
-def as_real_array(name: str, value: Any) -> Array:
-    """Return `value` as a float64 array, refusing what is not made of real numbers."""
+def as_real_array(name: str, value: Any, *, keep_single: bool = False) -> Array:
+    """Return `value` as a float64 array, refusing what is not made of real numbers.
+
+    With `keep_single` an array of float32 stays as it is: data may be large.
+    """
     array = _as_array(name, value)
     if array.dtype == object:
         try:
@@ -75,6 +78,8 @@ def as_real_array(name: str, value: Any) -> Array:
             raise TypeError(f"{name}: an array of objects that are not numbers; expected numbers") from None
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: dtype {array.dtype}; expected real numbers")
+    if keep_single and array.dtype == np.float32:
+        return array
     return array.astype(np.float64, copy=False)
 
 

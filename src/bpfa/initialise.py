@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bpfa._checks import Array, check_instance, check_integer
 from bpfa.data import Batch, Rows
+from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
@@ -93,6 +94,7 @@ def gibbs_posterior(
     seed: int | Stream | None = None,
     n_subset: int = 1000,
     n_sweeps: int = 30,
+    local: Gibbs | None = None,
 ) -> GlobalPosterior:
     """Start from a run of the uncollapsed Gibbs sampler on a random subset of the rows, scaled to all N.
 
@@ -106,6 +108,8 @@ def gibbs_posterior(
         Rows of the subset; all rows when there are fewer.
     n_sweeps : int
         Sweeps of the sampler. The sums of the last state become the posterior, as those of a batch would.
+    local : Gibbs, optional
+        How z and w are drawn, and on which device.
 
     Examples
     --------
@@ -120,7 +124,7 @@ def gibbs_posterior(
     start = random_posterior(rows, n_features, priors, seed=stream)
     rng = stream.generator(0)
     batch = rows.take(_some_ids(rows.n_rows, n_subset, rng))
-    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream)
+    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream, local)
     for _ in range(n_sweeps):
         sampler.sweep()
     sums = LocalSums.of(sampler.view, batch, moments(sampler.view, sampler.state))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from bpfa._checks import check_choice, check_instance, check_integer
@@ -12,6 +13,7 @@ from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
+from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Progress
 from bpfa.sampler import gibbs_sampler
 from bpfa.schedule import Schedule
@@ -19,7 +21,11 @@ from bpfa.svi import svi
 
 __all__ = ["train"]
 
-INITIALISERS = {"random": random_posterior, "data": data_posterior, "gibbs": gibbs_posterior}
+INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
+    "random": random_posterior,
+    "data": data_posterior,
+    "gibbs": gibbs_posterior,
+}
 
 
 def train(
@@ -90,6 +96,11 @@ def train(
     n_steps = check_integer("n_steps", n_steps, low=1)
     batch_size = check_integer("batch_size", batch_size, low=1)
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
+    if init == "gibbs":
+        shared = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
+        sampler = algorithm_named("gibbs", device=device, **shared).local
+        assert isinstance(sampler, Gibbs)
+        initialiser = partial(gibbs_posterior, local=sampler)
     stream = Stream.from_seed(seed)
 
     # A generator of its own, so that bad arguments raise at the call and not at the first step.

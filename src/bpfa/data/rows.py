@@ -45,14 +45,14 @@ class Batch:
         observed: Any = None,
         ids: Any = None,
     ) -> None:
-        values = as_real_array("values", values)
+        values = as_real_array("values", values, keep_single=True)
         if values.ndim != 2 or values.shape[1] == 0:
             raise ValueError(f"values: shape {values.shape}; expected rows x columns, at least one column")
         if observed is None:
             observed = ~np.isnan(values)
         self.observed = check_mask("observed", observed, values.shape)
         self.complete = bool(self.observed.all())
-        self.values = values if self.complete else np.where(self.observed, values, 0.0)
+        self.values = values if self.complete else np.where(self.observed, values, values.dtype.type(0))
         if not np.isfinite(self.values).all():
             row, column = np.argwhere(~np.isfinite(self.values))[0]
             raise ValueError(
@@ -118,7 +118,7 @@ class ArrayRows:
         if isinstance(data, np.ma.MaskedArray):
             hidden = np.ma.getmaskarray(data)
             missing = hidden if missing is None else hidden | check_mask("missing", missing, hidden.shape)
-        array = as_real_array("data", data)
+        array = as_real_array("data", data, keep_single=True)
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"data: shape {array.shape}; expected rows x columns, at least one of each")
         observed = ~np.isnan(array)

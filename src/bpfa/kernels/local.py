@@ -23,6 +23,10 @@ __all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
 
 # Numbers of the methods in problem.h.
 GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
+# Rows of one call: whole blocks of the kernels' own, so that sums do not depend on where calls end.
+BLOCK_ROWS = 16_384
+# Precisions with which the kernels stay well inside the range of their numbers.
+RANGE = {"float32": (1e-12, 1e12), "float64": (1e-100, 1e100)}
 # Columns are padded to this in the arrays that the kernels fill.
 COLUMN_PADDING = 16
 
@@ -41,7 +45,8 @@ class Kernel:
     dtype : str
         "float32" or "float64". Sums are accumulated in float64 either way.
     n_jobs : int, optional
-        Threads; as many as OpenMP would use by default, which OMP_NUM_THREADS and threadpoolctl set.
+        Threads; as many as OpenMP would use by default, which OMP_NUM_THREADS and threadpoolctl set. At most
+        four for each processor; one in a forked child process, where OpenMP's threads are gone.
     instruction_set : str, optional
         One of `instruction_sets()`; the widest by default.
     """
@@ -77,36 +82,59 @@ class Kernel:
         K, D = view.phi.shape
         if batch.n_columns != D:
             raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
+        ids = batch.ids if draws is None else draws.ids
+        if len(ids) != len(batch):
+            raise ValueError(f"draws: for {len(ids)} rows; expected {len(batch)}, as the batch has")
+        low, high = RANGE[self.dtype]
+        for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
+            if not low < precision < high:
+                raise ValueError(
+                    f"view.{name}={precision:g}: expected a precision from {low:g} to {high:g} in "
+                    f"{self.dtype}; scale the columns of the data to variance 1"
+                )
         if start is not None:
             start = checked_start(start, batch, K)
-        posterior_planes = np.zeros((3, len(batch), K), self.dtype) if posterior else None
-        state_planes = np.zeros((2, len(batch), K), self.dtype) if state else None
+        globals_of_view = {
+            "phi": np.ascontiguousarray(view.phi, np.float64),
+            "v": np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
+            "logit": np.ascontiguousarray(view.logit, np.float64),
+            "g_o": view.g_o,
+            "g_w": view.g_w,
+        }
         run = _cpu.run_float32 if self.dtype == "float32" else _cpu.run_float64
-        run(
-            method=method,
-            phi=np.ascontiguousarray(view.phi, np.float64),
-            v=np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
-            logit=np.ascontiguousarray(view.logit, np.float64),
-            g_o=view.g_o,
-            g_w=view.g_w,
-            values=np.ascontiguousarray(batch.values, self.dtype),
-            observed=None if batch.complete else np.ascontiguousarray(batch.observed).view(np.uint8),
-            ids=np.ascontiguousarray(batch.ids if draws is None else draws.ids),
-            start_z=None if start is None else np.ascontiguousarray(start.z, self.dtype),
-            start_w=None if start is None else np.ascontiguousarray(start.w, self.dtype),
-            key=0 if draws is None else draws.key,
-            step=0 if draws is None else draws.step & 0xFFFFFFFF,
-            first_sweep=first_sweep,
-            burn_in=burn_in,
-            n_samples=n_samples,
-            n_sweeps=n_sweeps,
-            sums=sums,
-            posterior=posterior_planes,
-            state=state_planes,
-            n_threads=self.n_jobs or 0,
-            instruction_set=self.instruction_set or "",
-        )
-        return posterior_planes, state_planes
+        planes = {
+            "posterior": np.zeros((3, len(batch), K), self.dtype) if posterior else None,
+            "state": np.zeros((2, len(batch), K), self.dtype) if state else None,
+        }
+        # Rows are handed over in blocks, so that what is converted for the kernels stays small.
+        for first in range(0, len(batch), BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, len(batch)))
+            filled = {name: None if a is None else np.zeros_like(a[:, block]) for name, a in planes.items()}
+            run(
+                method=method,
+                **globals_of_view,
+                values=np.ascontiguousarray(batch.values[block], self.dtype),
+                observed=None
+                if batch.complete
+                else np.ascontiguousarray(batch.observed[block]).view(np.uint8),
+                ids=np.ascontiguousarray(ids[block]),
+                start_z=None if start is None else np.ascontiguousarray(start.z[block], self.dtype),
+                start_w=None if start is None else np.ascontiguousarray(start.w[block], self.dtype),
+                key=0 if draws is None else draws.key,
+                step=0 if draws is None else draws.step & 0xFFFFFFFF,
+                first_sweep=first_sweep,
+                burn_in=burn_in,
+                n_samples=n_samples,
+                n_sweeps=n_sweeps,
+                sums=sums,
+                **filled,
+                n_threads=self.n_jobs or 0,
+                instruction_set=self.instruction_set or "",
+            )
+            for name, array in planes.items():
+                if array is not None:
+                    array[:, block] = filled[name]
+        return planes["posterior"], planes["state"]
 
 
 class RawSums:
@@ -116,17 +144,22 @@ class RawSums:
         self.view, self.batch, self.joint = view, batch, joint
         K, D = view.phi.shape
         padded = -(-D // COLUMN_PADDING) * COLUMN_PADDING
-        per_column = (K,) if batch.complete else (K, padded)
         self.arrays = _cpu.SumArrays()
         self.n, self.total_zw2 = np.zeros(K), np.zeros(K)
-        self.zw2, self.x2 = np.zeros(per_column), np.zeros(per_column)
-        self.xr, self.xy = np.zeros((K, padded)), np.zeros((K, padded))
+        self.x2 = np.zeros(K if batch.complete else (K, padded))
         self.w2, self.rr = np.zeros(1), np.zeros(padded // COLUMN_PADDING)
-        for name in ("n", "total_zw2", "zw2", "x2", "w2", "rr", "xy" if joint else "xr"):
+        # Sums of x with the residual, or with the data where features are joint.
+        self.xd = np.zeros((K, padded))
+        for name in ("n", "total_zw2", "x2", "w2", "rr"):
             setattr(self.arrays, name, getattr(self, name))
+        if not batch.complete:
+            self.zw2 = np.zeros((K, padded))
+            self.arrays.zw2 = self.zw2
         if joint:
             self.xx = np.zeros((1 if batch.complete else D, K, K))
-            self.arrays.xx = self.xx
+            self.arrays.xy, self.arrays.xx = self.xd, self.xx
+        else:
+            self.arrays.xr = self.xd
 
     def finish(self, method: int, n_samples: int) -> LocalSums | JointSums:
         """Return the sums, averaged over the kept samples."""
@@ -146,13 +179,13 @@ class RawSums:
         SSE = squared_error(view, float(self.rr.sum()) / n_samples, T, X2)
         shared = (len(batch), n, W2, total_zw2, float(batch.observed.sum()), SSE)
         if not self.joint:
-            return LocalSums(*shared, T=T, S=self.xr[:, :D] / n_samples + X2 * view.phi)
+            return LocalSums(*shared, T=T, S=self.xd[:, :D] / n_samples + X2 * view.phi)
         XX = self.xx / n_samples
         if not gibbs:
             # E[x_k^2] is E[z w^2], not E[x_k]^2.
             diagonal = np.arange(view.n_features)
             XX[:, diagonal, diagonal] += (T - X2).T
-        return JointSums(*shared, XX=XX, XY=self.xy[:, :D] / n_samples)
+        return JointSums(*shared, XX=XX, XY=self.xd[:, :D] / n_samples)
 
 
 @dataclass(frozen=True)
@@ -223,7 +256,7 @@ class Gibbs(Kernel, local.Gibbs):
             n_samples=self.n_samples,
         )
         assert planes is not None
-        z, x, zw2 = planes.astype(np.float64)
+        z, x, zw2 = planes.astype(np.float64) / self.n_samples
         return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
 
     def chain(

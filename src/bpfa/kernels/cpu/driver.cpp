@@ -1,9 +1,10 @@
 #include "driver.h"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
-#include <exception>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -17,7 +18,7 @@
 
 namespace bpfa {
 
-#if defined(__x86_64__)
+#if defined(BPFA_X86_KERNELS)
 namespace avx512 {
 KernelSet kernel_set();
 }
@@ -33,10 +34,10 @@ namespace {
 
 std::vector<KernelSet> usable_kernel_sets() {
   std::vector<KernelSet> sets;
-#if defined(__x86_64__)
+#if defined(BPFA_X86_KERNELS)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512bw"))
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma"))
     sets.push_back(avx512::kernel_set());
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(avx2::kernel_set());
 #endif
@@ -87,13 +88,15 @@ class Buffer {
   T* data_ = nullptr;
 };
 
+#ifdef _OPENMP
 bool forked = false;
+#endif
 
 // The features in the layouts that the kernels want.
 template <class Real>
 class PreparedGlobals {
  public:
-  PreparedGlobals(const View<Real>& view, bool complete, const Kernels<Real>& kernels, int n_threads)
+  PreparedGlobals(const View& view, bool complete, bool gibbs, const Kernels<Real>& kernels, int n_threads)
       : KP_(padded(view.K, kFeaturePadding)),
         DP_(padded(view.D, kColumnPadding)),
         phi_((view.K + std::size_t{1}) * DP_),
@@ -103,11 +106,15 @@ class PreparedGlobals {
         phi2_t_(static_cast<std::size_t>(view.D) * KP_),
         logit_(KP_),
         constants_(complete ? 6 * static_cast<std::size_t>(KP_) : 0),
-        gram_(complete ? (view.K + std::size_t{1}) * KP_ : 0) {
+        gram_(complete && gibbs && view.K <= kGramFeatures ? static_cast<std::size_t>(view.K) * KP_ : 0),
+        overlap_(complete && !gibbs ? 3 * static_cast<std::size_t>(KP_) : 0) {
     const int K = view.K, D = view.D;
     bool certain = true;
-    for (int k = 0; k < K; ++k) {
+    // Blocks of features, so that the transposed arrays are written a cache line at a time.
+    for (int block = 0; block < K; block += kColumnPadding) {
+      const int last = std::min(block + kColumnPadding, K);
       for (int d = 0; d < D; ++d) {
+        for (int k = block; k < last; ++k) {
         const double phi = view.phi[static_cast<std::size_t>(k) * D + d];
         phi_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi);
         phi2_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi * phi);
@@ -116,6 +123,7 @@ class PreparedGlobals {
         phi_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi);
         phi2_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi * phi);
         certain = certain && view.v[static_cast<std::size_t>(k) * D + d] == 0;
+        }
       }
     }
     if (!certain) {
@@ -145,6 +153,7 @@ class PreparedGlobals {
                logit_.get(),
                tiles_.get(),
                gram_.get(),
+               overlap_.get(),
                static_cast<Real>(view.g_o),
                static_cast<Real>(view.g_w),
                {}};
@@ -156,8 +165,24 @@ class PreparedGlobals {
         at += KP_;
       }
       kernels.prepare(globals);
+    }
+    if (overlap_.get()) {
+      // As variational.h pairs them; the row of zeros behind the last feature makes an odd number even.
+      const int paired = K + K % 2;
+      for (int k = 0; k < paired; ++k) {
+        const int next = k + 2 < paired ? k + 2 - k % 2 : 0;
+        const int others[] = {k ^ 1, next, next + 1};
+        for (int j = 0; j < 3; ++j) {
+          const Real *a = phi_.get() + static_cast<std::size_t>(k) * DP_, *b = phi_.get() + static_cast<std::size_t>(others[j]) * DP_;
+          double sum = 0;
+          for (int d = 0; d < D; ++d) sum += static_cast<double>(a[d]) * b[d];
+          overlap_.get()[3 * k + j] = static_cast<Real>(sum);
+        }
+      }
+    }
+    if (gram_.get()) {
 #pragma omp parallel for num_threads(n_threads) schedule(static)
-      for (int k = 0; k < K; ++k) kernels.gram_row(globals, k, gram_.get() + static_cast<std::size_t>(k) * KP_);
+      for (int k = 0; k < K; k += kGramRows) kernels.gram_rows(globals, k, gram_.get());
     }
     (void)n_threads;
   }
@@ -166,7 +191,7 @@ class PreparedGlobals {
 
  private:
   int KP_, DP_;
-  Buffer<Real> phi_, phi2_, s_, tiles_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_;
+  Buffer<Real> phi_, phi2_, s_, tiles_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_, overlap_;
 };
 
 int thread_index() {
@@ -192,7 +217,8 @@ int thread_count(int asked) {
   (void)watched;
 #endif
   if (forked) return 1;
-  return asked > 0 ? asked : omp_get_max_threads();
+  // OpenMP ends the process when it cannot start a thread, so nothing unreasonable is asked of it.
+  return std::min(asked > 0 ? asked : omp_get_max_threads(), 4 * omp_get_num_procs());
 #else
   (void)asked;
   return 1;
@@ -200,25 +226,23 @@ int thread_count(int asked) {
 }
 
 template <class Real>
-void run(const View<Real>& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
-         const Sums* sums, int n_threads, const std::string& instruction_set,
-         const std::function<void()>& between_chunks) {
-  if (rows.n == 0) return;
+bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
+         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& go_on) {
+  if (rows.n == 0) return true;
   const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
   const bool complete = rows.observed == nullptr;
   const bool gibbs = settings.method == Method::kGibbs || settings.method == Method::kGibbsTwoStep;
   // A thread costs some microseconds to wake: it must have a few groups of rows to do.
   const std::int64_t worth = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
   n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), worth));
-  const PreparedGlobals<Real> prepared(view, complete, kernels, n_threads);
+  const PreparedGlobals<Real> prepared(view, complete, gibbs, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;
 
-  // Rows of a chunk: enough to keep threads busy, few enough for the lists of active features to stay small.
-  const std::size_t per_row = static_cast<std::size_t>(gibbs ? settings.n_samples + 1 : 4) * g.KP + 3 * g.DP;
-  const std::size_t fitting = (std::size_t{1} << 21) / per_row;
-  // Whole blocks of kSumRows, so that the sums do not depend on where chunks end.
-  const std::int64_t blocks = std::clamp<std::int64_t>(static_cast<std::int64_t>(fitting) / kSumRows, 1, 8);
-  const int chunk_rows = static_cast<int>(std::min<std::int64_t>(rows.n, blocks * kSumRows));
+  // Rows of a chunk: enough to keep threads busy, few enough for what the sums need of them to stay small.
+  const std::int64_t per_row = static_cast<std::int64_t>(gibbs ? settings.n_samples + 1 : 4) * g.KP + 3 * g.DP;
+  const std::int64_t fitting = std::clamp<std::int64_t>((std::int64_t{1} << 21) / per_row, 1, 2048);
+  const std::int64_t whole_groups = fitting > kGroupRows ? fitting / kGroupRows * kGroupRows : fitting;
+  const int chunk_rows = static_cast<int>(std::min<std::int64_t>(rows.n, whole_groups));
   const std::size_t n_slots = chunk_rows;
   const bool sparse = sums && gibbs, dense = sums && !gibbs;
   const std::size_t n_lists = sparse ? n_slots * (settings.n_samples + 1) : 0;
@@ -231,24 +255,40 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
   Buffer<double> w2(dense ? n_slots : 0);
   const Chunk<Real> chunk{y.get(),     o.get(), start.get(), count.get(),    feature.get(), value.get(),
                           theta.get(), x.get(), zw2.get(),   residual.get(), w2.get()};
-  const std::size_t scratch_bytes = padded(static_cast<int>(kernels.scratch_bytes(g.K, g.D)), 4096);
+  // A page apart, so that threads do not share one.
+  const std::size_t scratch_bytes = (kernels.scratch_bytes(g.K, g.D) + 4095) / 4096 * 4096;
   Buffer<char> scratch(scratch_bytes * n_threads);
 
   const int column_tiles = g.DP / kColumnPadding, feature_tiles = padded(g.K, kColumnPadding) / kColumnPadding;
   const int joint_tasks = sums && sums->xx ? (complete ? feature_tiles : g.D) : 0;
   const int sum_tasks = gibbs ? column_tiles + 1 : feature_tiles;
 
-  for (std::int64_t first = 0; first < rows.n; first += chunk_rows) {
+  // The calling thread asks now and then whether to go on; when not, what is left of the loops does nothing.
+  std::atomic<bool> stop{false};
+  auto asked = std::chrono::steady_clock::now();
+  const auto ask = [&] {
+    if (thread_index() != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - asked < std::chrono::milliseconds(100)) return;
+    asked = now;
+    if (!go_on()) stop = true;
+  };
+
+  for (std::int64_t first = 0; first < rows.n && !stop; first += chunk_rows) {
     const int n = static_cast<int>(std::min<std::int64_t>(chunk_rows, rows.n - first));
 #pragma omp parallel num_threads(n_threads)
     {
       void* mine = scratch.get() + scratch_bytes * thread_index();
 #pragma omp for schedule(dynamic, 1)
-      for (int slot = 0; slot < n; slot += kGroupRows)
+      for (int slot = 0; slot < n; slot += kGroupRows) {
+        if (stop) continue;
         kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, mine);
+        ask();
+      }
       if (sums) {
 #pragma omp for schedule(dynamic, 1)
         for (int task = 0; task < joint_tasks + sum_tasks; ++task) {
+          if (stop) continue;
           if (task < joint_tasks) {
             if (gibbs)
               kernels.sparse_joint(g, settings.n_samples, chunk, n, task, *sums);
@@ -261,11 +301,12 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
           } else {
             kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
           }
+          ask();
         }
       }
     }
-    if (first + n < rows.n) between_chunks();
   }
+  if (stop) return false;
   if (joint_tasks > 0) {
     // The triangles become whole matrices.
     const int n_matrices = complete ? 1 : g.D;
@@ -277,20 +318,47 @@ void run(const View<Real>& view, const Settings& settings, const Rows<Real>& row
           matrix[static_cast<std::size_t>(k) * g.K + j] = matrix[static_cast<std::size_t>(j) * g.K + k];
     }
   }
+  return true;
 }
 
-template void run<float>(const View<float>&, const Settings&, const Rows<float>&, const RowOutput<float>&, const Sums*,
-                         int, const std::string&, const std::function<void()>&);
-template void run<double>(const View<double>&, const Settings&, const Rows<double>&, const RowOutput<double>&,
-                          const Sums*, int, const std::string&, const std::function<void()>&);
+template bool run<float>(const View&, const Settings&, const Rows<float>&, const RowOutput<float>&, const Sums*, int,
+                         const std::string&, const std::function<bool()>&);
+template bool run<double>(const View&, const Settings&, const Rows<double>&, const RowOutput<double>&, const Sums*, int,
+                          const std::string&, const std::function<bool()>&);
+
+// Work a second of all threads together, each doing `work` until the time is up.
+template <class Work>
+double rate(double seconds, int n_threads, Work work) {
+  double total = 0;
+#pragma omp parallel num_threads(n_threads) reduction(+ : total)
+  {
+    const auto begin = std::chrono::steady_clock::now();
+    double done = 0, elapsed = 0;
+    do {
+      done += work(thread_index());
+      elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    } while (elapsed < seconds);
+    total += done / elapsed;
+  }
+  return total;
+}
 
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set) {
   const Kernels<float>& kernels = kernel_set(instruction_set).single;
+  return rate(seconds, thread_count(n_threads), [&](int) { return kernels.multiply_adds(); });
+}
+
+double copy_rate(double seconds, int n_threads) {
+  // Each thread copies blocks far larger than any cache.
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
   n_threads = thread_count(n_threads);
-  double total = 0;
-#pragma omp parallel num_threads(n_threads) reduction(+ : total)
-  total += kernels.fma_rate(seconds);
-  return total;
+  Buffer<char> from(kBytes * n_threads), to(kBytes * n_threads);
+  std::memset(from.get(), 1, kBytes * n_threads);
+  std::memset(to.get(), 1, kBytes * n_threads);
+  return rate(seconds, n_threads, [&](int thread) {
+    std::memcpy(to.get() + kBytes * thread, from.get() + kBytes * thread, kBytes);
+    return 2.0 * kBytes;
+  });
 }
 
 }  // namespace bpfa

@@ -17,7 +17,6 @@ std::vector<std::string> instruction_sets();
 int thread_count(int asked);
 
 // A view of the globals, row-major and unpadded.
-template <class Real>
 struct View {
   int K, D;
   const double* phi;    // K x D
@@ -26,12 +25,14 @@ struct View {
   double g_o, g_w;
 };
 
-// `between_chunks` is called from the calling thread now and then, and may throw.
+// Returns false when `go_on`, which the calling thread asks now and then, has said no; sums are then unfinished.
 template <class Real>
-void run(const View<Real>& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
+bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
          const Sums* sums, int n_threads, const std::string& instruction_set,
-         const std::function<void()>& between_chunks);
+         const std::function<bool()>& go_on);
 
+// Yardsticks for the benchmarks: multiply-adds a second, and bytes copied a second (read and written).
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set);
+double copy_rate(double seconds, int n_threads);
 
 }  // namespace bpfa

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "philox_vec.h"
 #include "vec.h"
 
 namespace BPFA_ISA {
@@ -144,7 +145,7 @@ BPFA_INLINE Vec<Real> normal_of_words(const std::uint32_t* words) {
     const Vec<float> far = (((t * 1.7023821103e-1f + 1.3067284816e0f) * t + 2.7568153900e0f) * t + 1.4234372777e0f) /
                            ((t * 1.2021132975e-1f + 7.3700164250e-1f) * t + 1.0f);
     const Vec<float> outer = q < 0.0f ? -far : far;
-    return (q < 0.425f) & (q > -0.425f) ? central : outer;
+    return ((q < 0.425f) & (q > -0.425f)) ? central : outer;
   } else {
     Vec<Real> result;
     for (int i = 0; i < lanes<Real>; ++i) result[i] = normal_of_word(words[i]);

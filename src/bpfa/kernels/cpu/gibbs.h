@@ -12,6 +12,10 @@ using bpfa::RowKey;
 using bpfa::RowOutput;
 using bpfa::Settings;
 
+// A number that is as good as zero, and yet not flushed to it.
+template <class Real>
+constexpr Real smallest = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
+
 template <class Real>
 struct GibbsScratch {
   Real* x;                // KP
@@ -97,7 +101,7 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int
             normal = static_cast<Real>(normal_of_word(key.word(bpfa::kNormal, sweep, k)));
           weight = constants.scale[k] * extract<Real>(c, lane) + constants.sd[k] * normal;
           // x = 0 says that a feature is off; a weight that rounds to zero must not.
-          if (weight == 0) weight = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
+          if (weight == 0) weight = smallest<Real>;
           t.active[n_next++] = k;
         }
         const Real delta = weight - t.x[k];
@@ -181,17 +185,18 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
       for (int j = 0; j < n_active; ++j) {
         const int k = t.active[j];
         lists->add(k, t.x[k]);
+        // Above zero even where x^2 is not, as zero says that a feature has not been seen yet.
+        const Real square = t.x[k] * t.x[k];
         if (t.square[k] == 0) t.ever[n_ever++] = k;
-        t.square[k] += t.x[k] * t.x[k];
+        t.square[k] += square > smallest<Real> ? square : smallest<Real>;
       }
     }
     if (out.z) {
-      const Real share = Real(1) / settings.n_samples;
       for (int j = 0; j < n_active; ++j) {
         const int k = t.active[j];
-        out.z[at + k] += share;
-        out.x[at + k] += share * t.x[k];
-        out.zw2[at + k] += share * t.x[k] * t.x[k];
+        out.z[at + k] += 1;
+        out.x[at + k] += t.x[k];
+        out.zw2[at + k] += t.x[k] * t.x[k];
       }
     }
   }

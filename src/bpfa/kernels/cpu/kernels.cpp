@@ -1,11 +1,9 @@
 // The kernels of one instruction set. Compiled once for each, see CMakeLists.txt:
-//   BPFA_ISA    namespace, and the end of the name of the one function that is visible outside
+//   BPFA_ISA    namespace of everything here, and inside bpfa of the one function that is visible outside
 //   BPFA_BYTES  width of a vector register
 #include "gibbs.h"
 #include "sums.h"
 #include "variational.h"
-
-#include <time.h>
 
 namespace BPFA_ISA {
 
@@ -94,7 +92,7 @@ void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Rea
   }
   const Carver carver{static_cast<char*>(scratch)};
   const bool gibbs = settings.method == bpfa::Method::kGibbs || settings.method == bpfa::Method::kGibbsTwoStep;
-  if (gibbs && rows.observed)
+  if (gibbs && !g.gram)
     gibbs_rows<Real, MissingRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
   else if (gibbs)
     gibbs_rows<Real, CompleteRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
@@ -119,44 +117,43 @@ void prepare(const Globals<Real>& g) {
   }
 }
 
+// kGramRows rows of the Gram matrix from row k on: four at a time, so that each load serves four of them.
 template <class Real>
-void gram_row(const Globals<Real>& g, int k, Real* out) {
-  constexpr int W = lanes<Real>, kGroup = bpfa::kFeaturePadding / W;
+void gram_rows(const Globals<Real>& g, int k, Real* gram) {
+  constexpr int W = lanes<Real>, kRows = bpfa::kGramRows, kWide = 4;
   const Real* phi = g.phi + static_cast<std::size_t>(k) * g.DP;
-  for (int b = 0; b < g.KP; b += bpfa::kFeaturePadding) {
-    Vec<Real> sum[kGroup] = {};
-    for (int d = 0; d < g.D; ++d)
-      for (int j = 0; j < kGroup; ++j) sum[j] += phi[d] * load(g.phi_t + static_cast<std::size_t>(d) * g.KP + b + j * W);
-    for (int j = 0; j < kGroup; ++j) store(out + b + j * W, sum[j]);
+  const int n = g.K - k < kRows ? g.K - k : kRows;
+  for (int b = 0; b < g.KP; b += kWide * W) {
+    Vec<Real> sum[kRows][kWide] = {};
+    for (int d = 0; d < g.D; ++d) {
+      const Real* other = g.phi_t + static_cast<std::size_t>(d) * g.KP + b;
+      for (int i = 0; i < kRows; ++i) {
+        // Rows beyond the last are computed from it again and not stored.
+        const Real factor = phi[static_cast<std::size_t>(i < n ? i : n - 1) * g.DP + d];
+        for (int j = 0; j < kWide; ++j) sum[i][j] += factor * load(other + j * W);
+      }
+    }
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < kWide; ++j) store(gram + static_cast<std::size_t>(k + i) * g.KP + b + j * W, sum[i][j]);
   }
 }
 
-// Fused multiply-adds a second that one core can do, the yardstick of the benchmarks.
 template <class Real>
-double fma_rate(double seconds) {
-  constexpr int kChains = 12;
+double multiply_adds() {
+  constexpr int kChains = 12, kTimes = 100000;
   Vec<Real> chain[kChains];
   for (int j = 0; j < kChains; ++j) chain[j] = splat(Real(j));
-  Vec<Real> factor = splat(Real(0.999)), term = splat(Real(0.5));
-  timespec begin, now;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
-  double elapsed = 0, count = 0;
-  do {
-    for (int i = 0; i < 10000; ++i) {
-      for (int j = 0; j < kChains; ++j) chain[j] = chain[j] * factor + term;
-    }
-    __asm__ volatile("" : "+m"(chain) : : "memory");
-    count += 10000.0 * kChains * lanes<Real>;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    elapsed = double(now.tv_sec - begin.tv_sec) + 1e-9 * double(now.tv_nsec - begin.tv_nsec);
-  } while (elapsed < seconds);
-  return count / elapsed;
+  const Vec<Real> factor = splat(Real(0.999)), term = splat(Real(0.5));
+  for (int i = 0; i < kTimes; ++i)
+    for (int j = 0; j < kChains; ++j) chain[j] = chain[j] * factor + term;
+  __asm__ volatile("" : "+m"(chain) : : "memory");
+  return double(kTimes) * kChains * lanes<Real>;
 }
 
 template <class Real>
 bpfa::Kernels<Real> kernels() {
-  return {scratch_bytes<Real>,   prepare<Real>,      gram_row<Real>,       rows<Real>,       sparse_columns<Real>,
-          sparse_features<Real>, sparse_joint<Real>, dense_features<Real>, dense_joint<Real>, fma_rate<Real>};
+  return {scratch_bytes<Real>,   prepare<Real>,      gram_rows<Real>,       rows<Real>,       sparse_columns<Real>,
+          sparse_features<Real>, sparse_joint<Real>, dense_features<Real>, dense_joint<Real>, multiply_adds<Real>};
 }
 
 }  // namespace BPFA_ISA

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -48,10 +49,10 @@ struct SumArrays {
   std::optional<OutAny> n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
 };
 
-// Lets Ctrl-C and other signals through while rows are worked on without the GIL.
-void check_signals() {
+// Lets Ctrl-C and other signals through while rows are worked on without the GIL; the error stays pending.
+bool no_signal() {
   nb::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  return PyErr_CheckSignals() == 0;
 }
 
 template <class Real>
@@ -72,7 +73,10 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
   for (const auto* start : {&start_z, &start_w})
     require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K), "start: expected rows x features");
   require(method >= 0 && method <= 3, "method: expected 0 to 3");
-  require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && n_sweeps >= 0, "sweeps: expected positive counts");
+  const bool gibbs = method <= 1;
+  require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && (gibbs || n_sweeps >= 1),
+          "first_sweep, burn_in, n_samples, n_sweeps: expected counts of at least one, burn_in of at least zero");
+  require(std::int64_t{first_sweep} + burn_in + n_samples <= 65536, "first_sweep + burn_in + n_samples: at most 65536");
   for (const auto* out : {&posterior, &state}) {
     const std::size_t planes = out == &posterior ? 3 : 2;
     require(!*out || ((*out)->shape(0) == planes && (*out)->shape(1) == N && (*out)->shape(2) == K),
@@ -88,28 +92,34 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
     output.state_z = state->data();
     output.state_w = output.state_z + N * K;
   }
-  const bpfa::View<Real> view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
+  const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
   const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps};
   const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),          data_or_null(observed),
                               ids.data(),                   data_or_null(start_z), data_or_null(start_w)};
   bpfa::Sums sums{};
   if (sum_arrays) {
     const std::size_t DP = bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding);
-    const std::size_t per_column = observed ? K * DP : K;
     const auto take = [](const std::optional<OutAny>& array, std::size_t size) -> double* {
       if (!array) return nullptr;
       require(array->size() == size, "sums: an array of the wrong size");
       return array->data();
     };
-    sums = {take(sum_arrays->n, K),           take(sum_arrays->zw2, per_column),
-            take(sum_arrays->x2, per_column), take(sum_arrays->xr, K * DP),
+    sums = {take(sum_arrays->n, K),           take(sum_arrays->zw2, K * DP),
+            take(sum_arrays->x2, observed ? K * DP : K), take(sum_arrays->xr, K * DP),
             take(sum_arrays->xy, K * DP),     take(sum_arrays->xx, observed ? D * K * K : K * K),
             take(sum_arrays->total_zw2, K),   take(sum_arrays->w2, 1),
             take(sum_arrays->rr, DP / bpfa::kColumnPadding)};
-    require(sums.n && sums.zw2 && sums.x2 && sums.total_zw2 && sums.w2 && sums.rr, "sums: an array is missing");
+    require(sums.n && sums.total_zw2 && sums.rr && (!observed || sums.zw2) && (gibbs || (sums.x2 && sums.w2)),
+            "sums: an array is missing");
+    require(!sums.xr != !sums.xy && !sums.xx == !sums.xy, "sums: expected xr alone, or xy and xx");
   }
-  nb::gil_scoped_release release;
-  bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads, instruction_set, check_signals);
+  bool finished;
+  {
+    nb::gil_scoped_release release;
+    finished = bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads,
+                               instruction_set, no_signal);
+  }
+  if (!finished) throw nb::python_error();
 }
 
 template <class Real>
@@ -117,7 +127,7 @@ void define_run(nb::module_& m, const char* name) {
   using namespace nb::literals;
   m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a,
         "observed"_a.none(), "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a,
-        "burn_in"_a, "n_samples"_a, "n_sweeps"_a, "sums"_a.none(), "posterior"_a.none(), "state"_a.none(),
+        "burn_in"_a, "n_samples"_a, "n_sweeps"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
         "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
 }
 
@@ -125,23 +135,31 @@ void define_run(nb::module_& m, const char* name) {
 
 NB_MODULE(_cpu, m) {
   using namespace nb::literals;
+  // A step allocates and frees the same megabyte or so again and again. glibc would hand it back to the system
+  // each time, and the page faults would cost more than the arithmetic of a small batch; once it has seen a
+  // large block freed, it keeps blocks of up to that size. Elsewhere this does nothing.
+  // Volatile, or the compiler would see through it.
+  void* volatile block = std::malloc((std::size_t{32} << 20) - 65536);
+  std::free(block);
   m.def("philox4x32", &philox4x32, "counters"_a.noconvert(), "key"_a,
         "Replace each row of four counter words by its Philox4x32-10 block, in place.");
   m.def("instruction_sets", &bpfa::instruction_sets, "Instruction sets usable on this machine, widest first.");
   m.def("thread_count", &bpfa::thread_count, "asked"_a, "Threads that a run would use.");
   m.def("fma_rate", &bpfa::fma_rate, "seconds"_a, "n_threads"_a, "instruction_set"_a,
         nb::call_guard<nb::gil_scoped_release>(), "Measured float32 multiply-adds a second.");
+  m.def("copy_rate", &bpfa::copy_rate, "seconds"_a, "n_threads"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "Measured bytes read and written a second.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
       .def(nb::init<>())
-      .def_rw("n", &SumArrays::n)
-      .def_rw("zw2", &SumArrays::zw2)
-      .def_rw("x2", &SumArrays::x2)
-      .def_rw("xr", &SumArrays::xr)
-      .def_rw("xy", &SumArrays::xy)
-      .def_rw("xx", &SumArrays::xx)
-      .def_rw("total_zw2", &SumArrays::total_zw2)
-      .def_rw("w2", &SumArrays::w2)
-      .def_rw("rr", &SumArrays::rr);
+      .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("zw2", &SumArrays::zw2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("x2", &SumArrays::x2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xr", &SumArrays::xr, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xy", &SumArrays::xy, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xx", &SumArrays::xx, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("total_zw2", &SumArrays::total_zw2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("w2", &SumArrays::w2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("rr", &SumArrays::rr, nb::for_setter(nb::arg("array").noconvert().none()));
   define_run<float>(m, "run_float32");
   define_run<double>(m, "run_float64");
 }

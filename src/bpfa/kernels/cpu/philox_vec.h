@@ -15,8 +15,8 @@ struct Blocks {
 
 // High and low halves of the 64-bit products of every lane with a constant.
 BPFA_INLINE void multiply(Words x, std::uint32_t factor, Words& high, Words& low) {
-  using Pairs = Vec<std::uint64_t>;
 #if defined(BPFA_X86)
+  using Pairs = Vec<std::uint64_t>;
   const Pairs factors = splat<std::uint64_t>(factor);
 #if BPFA_BYTES == 64
   const Pairs even = (Pairs)_mm512_mul_epu32((__m512i)x, (__m512i)factors);

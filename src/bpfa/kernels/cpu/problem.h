@@ -12,8 +12,12 @@ constexpr int kFeaturePadding = 64;
 constexpr int kColumnPadding = 16;
 // Rows that a thread takes at a time.
 constexpr int kGroupRows = 16;
-// Rows whose sums are taken in single precision before they are added to the sums in double.
-constexpr int kSumRows = 256;
+// Rows of the Gram matrix that are computed together.
+constexpr int kGramRows = 4;
+// Samples of rows whose sums are taken in single precision before they are added to the sums in double.
+constexpr int kSumRows = 1024;
+// A Gram matrix of more features than this is not worth its memory.
+constexpr int kGramFeatures = 4096;
 
 // Always inlined, as every function that files compiled for different processors share: the linker keeps one
 // copy of an inline function, and must not keep the one that only the newest processor can run.
@@ -42,7 +46,8 @@ struct Globals {
   const Real* phi2_t;  // (phi^2)^T, D x KP
   const Real* logit;   // KP, hopeless beyond K
   const Real* tiles;   // phi in tiles of kColumnPadding columns, each K x kColumnPadding
-  const Real* gram;    // phi phi^T, K x KP; null where entries are missing
+  const Real* gram;    // phi phi^T, K x KP; for Gibbs on complete rows only, else null
+  const Real* overlap; // 3 x K: phi_k times the features of its pair and the next; for variational methods
   Real g_o, g_w;
   Constants<Real> complete;  // for rows without missing entries
 };
@@ -72,9 +77,9 @@ struct Rows {
 // The rows' own posterior, n x K each, null when not asked for.
 template <class Real>
 struct RowOutput {
-  Real* z;      // Gibbs: mean of z        variational: theta
-  Real* x;      // Gibbs: mean of z w      variational: m
-  Real* zw2;    // Gibbs: mean of z w^2    variational: kappa
+  Real* z;      // Gibbs: sum over the kept samples of z        variational: theta
+  Real* x;      // Gibbs: of z w                                variational: m
+  Real* zw2;    // Gibbs: of z w^2                              variational: kappa
   Real* state_z;  // Gibbs: the last state
   Real* state_w;
 };
@@ -101,12 +106,12 @@ struct Chunk {
 // Sums over rows, in double; the Python side puts LocalSums together from them.
 struct Sums {
   double* n;         // K
-  double* zw2;       // sum_i o_id E[z w^2]: K x D, or K when complete
-  double* x2;        // sum_i o_id E[x]^2, likewise; null for Gibbs, where it equals zw2
-  double* xr;        // sum_i E[x_ik] r_id, K x D; null for joint sums
-  double* xy;        // sum_i E[x_ik] o_id y_id, K x D; null for factorised sums
+  double* zw2;       // sum_i o_id E[z w^2], K x DP; null when complete, where it is total_zw2 in every column
+  double* x2;        // sum_i o_id E[x]^2, K x DP, or K when complete; not for Gibbs, where it equals the above
+  double* xr;        // sum_i E[x_ik] r_id, K x DP; null for joint sums
+  double* xy;        // sum_i E[x_ik] o_id y_id, K x DP; null for factorised sums
   double* xx;        // sum_i o_id x_ij x_ik, D x K x K, or K x K when complete; null for factorised sums
-  double* total_zw2; // sum_ik E[z w^2]
+  double* total_zw2; // sum_i E[z w^2], K
   double* w2;        // sum_ik E[w^2], mean field only
   double* rr;        // sum of squared residuals, one for each tile of columns
 };
@@ -116,7 +121,7 @@ template <class Real>
 struct Kernels {
   std::size_t (*scratch_bytes)(int K, int D);
   void (*prepare)(const Globals<Real>&);
-  void (*gram_row)(const Globals<Real>&, int k, Real* out);
+  void (*gram_rows)(const Globals<Real>&, int k, Real* gram);
   // Rows first to first + n - 1, at most kGroupRows of them, into the slots from `slot` on.
   void (*rows)(const Globals<Real>&, const Settings&, const Rows<Real>&, std::int64_t first, int n,
                const Chunk<Real>&, int slot, const RowOutput<Real>&, void* scratch);
@@ -127,7 +132,8 @@ struct Kernels {
   void (*sparse_joint)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int column, const Sums&);
   void (*dense_features)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int tile, const Sums&);
   void (*dense_joint)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int column, const Sums&);
-  double (*fma_rate)(double seconds);
+  // A yardstick for benchmarks: does some multiply-adds and returns their number.
+  double (*multiply_adds)();
 };
 
 struct KernelSet {

@@ -20,7 +20,8 @@ BPFA_INLINE void derive_constants(const Globals<Real>& g, const Constants<Real>&
   const Vec<Real> kappa = g.g_w + g.g_o * s;
   const Vec<Real> inverse = 1 / kappa;
   store(k.odds + b, load(g.logit + b) - Real(0.5) * vlog(kappa / g.g_w));
-  store(k.gain + b, (Real(0.5) * g.g_o * g.g_o) * inverse);
+  // In this order, as the square of g_o alone may leave the range of a float.
+  store(k.gain + b, (Real(0.5) * g.g_o) * (g.g_o * inverse));
   store(k.scale + b, g.g_o * inverse);
   store(k.sd + b, vsqrt(inverse));
 }
@@ -93,7 +94,7 @@ struct CompleteRow {
   }
 };
 
-// A row with missing entries: the residual of the observed columns is kept, packed, so that missing ones cost
+// A row with missing entries, or one for which a Gram matrix would be too large: the residual of the observed columns is kept, packed, so that missing ones cost
 // nothing.
 template <class Real>
 struct MissingRow {
@@ -123,7 +124,7 @@ struct MissingRow {
     n = 0;
     for (int d = 0; d < g.D; ++d) {
       columns[n] = d;
-      n += observed[d] != 0;
+      n += observed == nullptr || observed[d] != 0;
     }
     const std::size_t KP = static_cast<std::size_t>(g.KP);
     const bool certain = g.s_t == g.phi2_t;

@@ -1,6 +1,6 @@
 // Sums over the rows of a chunk (MATH.md section 4). Each function fills a tile of the result that no other
 // call touches, going through the rows in order: the result does not depend on the number of threads, and no
-// thread needs a copy of its own.
+// thread needs a copy of the whole.
 #pragma once
 
 #include "problem.h"
@@ -36,6 +36,7 @@ void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& ch
   Real* const square = product + static_cast<std::size_t>(g.K) * kTile;
   for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(g.K) * kTile; ++i) product[i] = 0;
   const Real* const phi = g.tiles + static_cast<std::size_t>(g.K) * d0;
+  const int kept_rows = bpfa::kSumRows / n_samples, rows_a_flush = kept_rows > 1 ? kept_rows : 1;
   double rr = 0;
   for (int slot = 0; slot < n_slots; ++slot) {
     const Real* y = chunk.y + static_cast<std::size_t>(slot) * g.DP + d0;
@@ -75,7 +76,7 @@ void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& ch
         }
     }
     rr += static_cast<double>(horizontal_sum<Real>(row_rr));
-    if ((slot + 1) % bpfa::kSumRows == 0 || slot + 1 == n_slots) {
+    if ((slot + 1) % rows_a_flush == 0 || slot + 1 == n_slots) {
       flush(g, product, (sums.xy ? sums.xy : sums.xr) + d0);
       if (o) flush(g, square, sums.zw2 + d0);
     }
@@ -160,16 +161,14 @@ void outer_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_
 
 template <class Real>
 void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, int tile, const Sums& sums) {
+  [[maybe_unused]] const FlushSubnormals flush_subnormals;
   const int first = tile * kTile, last = first + kTile < g.K ? first + kTile : g.K;
   for (int slot = 0; slot < n_slots; ++slot) {
     const std::size_t at = static_cast<std::size_t>(slot) * g.KP;
     for (int k = first; k < last; ++k) {
       sums.n[k] += chunk.theta[at + k];
       sums.total_zw2[k] += chunk.zw2[at + k];
-      if (!chunk.o) {
-        sums.zw2[k] += chunk.zw2[at + k];
-        sums.x2[k] += static_cast<double>(chunk.x[at + k]) * chunk.x[at + k];
-      }
+      if (!chunk.o) sums.x2[k] += static_cast<double>(chunk.x[at + k]) * chunk.x[at + k];
     }
   }
   if (chunk.o) {

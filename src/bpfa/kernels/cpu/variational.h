@@ -153,11 +153,11 @@ void variational_group(const Globals<Real>& globals, const Settings& settings, c
     return theta * m - x;
   };
   // sum_d o_d phi_kd phi_jd, with j = 0 the other feature of the pair, 1 and 2 those of the next pair.
-  const auto overlap = [&](std::size_t k, int j, std::size_t other) {
+  const auto overlap = [&](std::size_t k, int j) {
     if constexpr (Missing)
       return load(t.overlap + (3 * k + j) * W);
     else
-      return splat(g.gram[k * g.KP + other]);
+      return splat(g.overlap[3 * k + j]);
   };
 
   // What a pair does to the residual is put into it one pair late, in the pass that correlates the pair after
@@ -169,10 +169,10 @@ void variational_group(const Globals<Real>& globals, const Settings& settings, c
     for (std::size_t k = 0; k < paired; k += 2) {
       const std::size_t next = k + 2 < paired ? k + 2 : 0;
       const Vec<Real> delta0 = update(k, correlation.first);
-      const Vec<Real> delta1 = update(k + 1, correlation.second - delta0 * overlap(k, 0, k + 1));
+      const Vec<Real> delta1 = update(k + 1, correlation.second - delta0 * overlap(k, 0));
       correlation = change_and_correlate<Real, Missing>(t, g.D, g.DP, late, late_phi, g.phi + next * g.DP);
-      correlation.first -= delta0 * overlap(k, 1, next) + delta1 * overlap(k + 1, 1, next);
-      correlation.second -= delta0 * overlap(k, 2, next + 1) + delta1 * overlap(k + 1, 2, next + 1);
+      correlation.first -= delta0 * overlap(k, 1) + delta1 * overlap(k + 1, 1);
+      correlation.second -= delta0 * overlap(k, 2) + delta1 * overlap(k + 1, 2);
       late = {delta0, delta1};
       late_phi = g.phi + k * g.DP;
     }

@@ -1,0 +1,1 @@
+"""Benchmarks of bpfa; `python -m benchmarks` runs them all."""

@@ -1,0 +1,76 @@
+"""What is timed: rows, and a view of the globals under which they are sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from skimage import data as pictures
+
+from bpfa import Algorithm, ArrayRows, Batch, Schedule, kernels
+from bpfa.initialise import random_posterior
+from bpfa.philox import Stream
+from bpfa.svi import svi
+from bpfa.view import GlobalView
+
+OBSERVED = (0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows with a share of their entries observed, and the view that a local step is to work under."""
+
+    view: GlobalView
+    batch: Batch
+
+    @property
+    def draws(self):
+        """Random numbers for the rows."""
+        return Stream.from_seed(0).rows(self.batch.ids, step=1)
+
+    def first(self, n_rows: int) -> Problem:
+        """The same with fewer rows."""
+        batch = self.batch
+        return Problem(self.view, Batch(batch.values[:n_rows], batch.observed[:n_rows], batch.ids[:n_rows]))
+
+
+def picture_patches(n_rows: int) -> np.ndarray:
+    """8 x 8 patches of scikit-image's camera picture, scaled to mean 0 and variance 1, in random order."""
+    picture = pictures.camera().astype(np.float64)
+    picture = (picture - picture.mean()) / picture.std()
+    patches = sliding_window_view(picture, (8, 8)).reshape(-1, 64)
+    chosen = np.random.default_rng(0).choice(len(patches), n_rows, replace=False)
+    return patches[chosen].astype(np.float32)
+
+
+def trained_problem(patches: np.ndarray, n_features: int, observed: float, n_steps: int = 300) -> Problem:
+    """Patches under a view drawn from the posterior of a short training run on them."""
+    mask = np.random.default_rng(1).random(patches.shape) < observed
+    rows = ArrayRows(patches, ~mask)
+    gibbs_ssvi = Algorithm("gibbs-ssvi", "sampled", kernels.Gibbs())
+    steps = svi(
+        rows,
+        random_posterior(rows, n_features, seed=0),
+        gibbs_ssvi,
+        n_steps=n_steps,
+        batch_size=1024,
+        schedule=Schedule(),
+        stream=Stream.from_seed(0),
+    )
+    *_, last = steps
+    view = last.posterior.sampled(np.random.default_rng(0))
+    return Problem(view, rows.take(np.arange(rows.n_rows)))
+
+
+def drawn_problem(n_rows: int, n_features: int, n_columns: int, observed: float) -> Problem:
+    """Rows drawn from the model with about ten features each, under the view that made them."""
+    rng = np.random.default_rng(0)
+    phi = rng.normal(scale=n_columns**-0.5, size=(n_features, n_columns))
+    pi = min(0.5, 10 / n_features)
+    x = (rng.random((n_rows, n_features)) < pi) * rng.normal(size=(n_rows, n_features))
+    values = x @ phi + rng.normal(scale=0.1, size=(n_rows, n_columns))
+    logit = np.full(n_features, np.log(pi / (1 - pi)))
+    view = GlobalView(phi, np.zeros((n_features, 1)), logit, g_o=100.0, g_w=1.0)
+    mask = rng.random(values.shape) < observed
+    return Problem(view, Batch(values.astype(np.float32), mask))
