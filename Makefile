@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa/kernels -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench sanitize clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -16,13 +16,25 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h')
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
+# A build of its own with the address and undefined-behaviour sanitizers, whose runtime must be loaded first.
+# Python's own leaks are not ours to report.
+sanitize: $(VENV)/installed
+	$(PYTHON) -m venv $(VENV)-sanitize
+	$(VENV)-sanitize/bin/python -m pip install --quiet '.[test]' \
+	  --config-settings=cmake.define.BPFA_SANITIZE=ON --config-settings=build-dir=build/sanitize
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  $(VENV)-sanitize/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/test_kernels.py tests/test_philox.py \
+	  tests/test_statistics.py tests/test_local_bounds.py tests/test_geweke_local.py
+
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

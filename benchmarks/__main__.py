@@ -180,7 +180,7 @@ def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
     for name, penalty in spams.items():
         contestants[name] = (peers.spams_learner(complete, penalty, n_rows, threads), n_rows)
         active[name] = peers.atoms_a_row(complete, penalty)
-    sklearn = "scikit-learn MiniBatchDictionaryLearning"
+    sklearn = "scikit-learn MiniBatch-DictionaryLearning"
     contestants[sklearn] = (peers.sklearn_learner(complete, matching, n_sklearn), n_sklearn)
     with warnings.catch_warnings():
         # scikit-learn says that a single pass has not converged.

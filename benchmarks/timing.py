@@ -17,18 +17,27 @@ class Timing(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.median:.3g} ({self.low:.3g}-{self.high:.3g})"
+        median, low, high = (f"{number:.0f}" if number >= 100 else f"{number:.3g}" for number in self)
+        return f"{median} ({low}-{high})"
 
 
 def race(contestants: dict[str, tuple[Callable[[], object], int]], n_rounds: int = 5) -> dict[str, Timing]:
-    """Time (work, rows) of every contestant in turn, round after round; the first round is not counted."""
+    """Time (work, rows) of every contestant in turn, round after round; the first round is not counted.
+
+    Short work is repeated within a round, so that a turn lasts a tenth of a second at least.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    times = dict.fromkeys(contestants, 1)
     for counted in [False] + [True] * n_rounds:
         for name, (work, n_rows) in contestants.items():
             # Threads of the contestant before may still be spinning in wait for more.
-            time.sleep(0.25)
+            time.sleep(0.2)
             began = time.perf_counter()
-            work()
+            for _ in range(times[name]):
+                work()
+            elapsed = time.perf_counter() - began
             if counted:
-                seconds[name].append((time.perf_counter() - began) / n_rows * 1e6)
-    return {name: Timing(float(np.median(times)), min(times), max(times)) for name, times in seconds.items()}
+                seconds[name].append(elapsed / times[name] / n_rows * 1e6)
+            else:
+                times[name] = max(1, round(0.1 / elapsed))
+    return {name: Timing(float(np.median(turns)), min(turns), max(turns)) for name, turns in seconds.items()}

@@ -10,8 +10,10 @@ import threading
 import time
 from dataclasses import fields
 
+import joblib
 import numpy as np
 import pytest
+import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -260,6 +262,27 @@ def test_a_forked_child_works_on():
     assert queue.get(timeout=60) == expected
     child.join(timeout=60)
     assert child.exitcode == 0
+
+
+def sums_of_worker(seed):
+    view, batch, draws = problem(seed, N=300, K=10, D=6)
+    return kernels.Gibbs(n_jobs=2).sums(view, batch, draws)
+
+
+def test_workers_of_joblib():
+    """Arguments and sums travel between processes, and a worker gives the same bits."""
+    there = joblib.Parallel(n_jobs=2)(joblib.delayed(sums_of_worker)(seed) for seed in (1, 2, 3))
+    for seed, sums in zip((1, 2, 3), there, strict=True):
+        for field in fields(sums):
+            expected = getattr(sums_of_worker(seed), field.name)
+            np.testing.assert_array_equal(getattr(sums, field.name), expected)
+
+
+def test_threadpoolctl_holds_the_threads():
+    with threadpoolctl.threadpool_limits(1):
+        assert _cpu.thread_count(0) == 1
+    with threadpoolctl.threadpool_limits(2):
+        assert _cpu.thread_count(0) == 2
 
 
 def test_threads_of_python_may_call_at_once():

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <stdexcept>
+
+#include "prepared.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -64,135 +63,9 @@ const Kernels<double>& kernels_for<double>(const KernelSet& set) {
   return set.twice;
 }
 
-// Zeroed, aligned memory.
-template <class T>
-class Buffer {
- public:
-  explicit Buffer(std::size_t n = 0) {
-    if (n == 0) return;
-    const std::size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    // calloc leaves large blocks untouched until they are used; the slack is for the alignment.
-    memory_.reset(std::calloc(bytes + kAlignment, 1));
-    if (!memory_) throw std::bad_alloc();
-    void* start = memory_.get();
-    std::size_t space = bytes + kAlignment;
-    data_ = static_cast<T*>(std::align(kAlignment, bytes, start, space));
-  }
-  T* get() const { return data_; }
-
- private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  T* data_ = nullptr;
-};
-
 #ifdef _OPENMP
 bool forked = false;
 #endif
-
-// The features in the layouts that the kernels want.
-template <class Real>
-class PreparedGlobals {
- public:
-  PreparedGlobals(const View& view, bool complete, bool gibbs, const Kernels<Real>& kernels, int n_threads)
-      : KP_(padded(view.K, kFeaturePadding)),
-        DP_(padded(view.D, kColumnPadding)),
-        phi_((view.K + std::size_t{1}) * DP_),
-        phi2_((view.K + std::size_t{1}) * DP_),
-        tiles_(static_cast<std::size_t>(view.K) * DP_),
-        phi_t_(static_cast<std::size_t>(view.D) * KP_),
-        phi2_t_(static_cast<std::size_t>(view.D) * KP_),
-        logit_(KP_),
-        constants_(complete ? 6 * static_cast<std::size_t>(KP_) : 0),
-        gram_(complete && gibbs && view.K <= kGramFeatures ? static_cast<std::size_t>(view.K) * KP_ : 0),
-        overlap_(complete && !gibbs ? 3 * static_cast<std::size_t>(KP_) : 0) {
-    const int K = view.K, D = view.D;
-    bool certain = true;
-    // Blocks of features, so that the transposed arrays are written a cache line at a time.
-    for (int block = 0; block < K; block += kColumnPadding) {
-      const int last = std::min(block + kColumnPadding, K);
-      for (int d = 0; d < D; ++d) {
-        for (int k = block; k < last; ++k) {
-        const double phi = view.phi[static_cast<std::size_t>(k) * D + d];
-        phi_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi);
-        phi2_.get()[static_cast<std::size_t>(k) * DP_ + d] = static_cast<Real>(phi * phi);
-        tiles_.get()[static_cast<std::size_t>(d / kColumnPadding) * K * kColumnPadding + k * kColumnPadding +
-                     d % kColumnPadding] = static_cast<Real>(phi);
-        phi_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi);
-        phi2_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = static_cast<Real>(phi * phi);
-        certain = certain && view.v[static_cast<std::size_t>(k) * D + d] == 0;
-        }
-      }
-    }
-    if (!certain) {
-      s_ = Buffer<Real>((K + std::size_t{1}) * DP_);
-      s_t_ = Buffer<Real>(static_cast<std::size_t>(D) * KP_);
-      for (int k = 0; k < K; ++k)
-        for (int d = 0; d < D; ++d) {
-          const std::size_t from = static_cast<std::size_t>(k) * D + d;
-          const Real s = static_cast<Real>(view.phi[from] * view.phi[from] + view.v[from]);
-          s_.get()[static_cast<std::size_t>(k) * DP_ + d] = s;
-          s_t_.get()[static_cast<std::size_t>(d) * KP_ + k] = s;
-        }
-    }
-    // A feature beyond K never wins.
-    std::fill(logit_.get(), logit_.get() + KP_, Real(-1e30));
-    for (int k = 0; k < K; ++k) logit_.get()[k] = static_cast<Real>(view.logit[k]);
-    globals = {K,
-               D,
-               KP_,
-               DP_,
-               phi_.get(),
-               certain ? phi2_.get() : s_.get(),
-               phi2_.get(),
-               phi_t_.get(),
-               certain ? phi2_t_.get() : s_t_.get(),
-               phi2_t_.get(),
-               logit_.get(),
-               tiles_.get(),
-               gram_.get(),
-               overlap_.get(),
-               static_cast<Real>(view.g_o),
-               static_cast<Real>(view.g_w),
-               {}};
-    if (complete) {
-      Real* at = constants_.get();
-      Constants<Real>& c = globals.complete;
-      for (Real** array : {&c.s, &c.phi2, &c.odds, &c.gain, &c.scale, &c.sd}) {
-        *array = at;
-        at += KP_;
-      }
-      kernels.prepare(globals);
-    }
-    if (overlap_.get()) {
-      // As variational.h pairs them; the row of zeros behind the last feature makes an odd number even.
-      const int paired = K + K % 2;
-      for (int k = 0; k < paired; ++k) {
-        const int next = k + 2 < paired ? k + 2 - k % 2 : 0;
-        const int others[] = {k ^ 1, next, next + 1};
-        for (int j = 0; j < 3; ++j) {
-          const Real *a = phi_.get() + static_cast<std::size_t>(k) * DP_, *b = phi_.get() + static_cast<std::size_t>(others[j]) * DP_;
-          double sum = 0;
-          for (int d = 0; d < D; ++d) sum += static_cast<double>(a[d]) * b[d];
-          overlap_.get()[3 * k + j] = static_cast<Real>(sum);
-        }
-      }
-    }
-    if (gram_.get()) {
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-      for (int k = 0; k < K; k += kGramRows) kernels.gram_rows(globals, k, gram_.get());
-    }
-    (void)n_threads;
-  }
-
-  Globals<Real> globals;
-
- private:
-  int KP_, DP_;
-  Buffer<Real> phi_, phi2_, s_, tiles_, phi_t_, phi2_t_, s_t_, logit_, constants_, gram_, overlap_;
-};
 
 int thread_index() {
 #ifdef _OPENMP
@@ -238,11 +111,14 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   const PreparedGlobals<Real> prepared(view, complete, gibbs, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;
 
-  // Rows of a chunk: enough to keep threads busy, few enough for what the sums need of them to stay small.
-  const std::int64_t per_row = static_cast<std::int64_t>(gibbs ? settings.n_samples + 1 : 4) * g.KP + 3 * g.DP;
+  // Rows of a chunk: enough to keep threads busy, few enough for what the sums need of them to stay in a cache.
+  // The lists of Gibbs are added up in blocks that begin with the chunk, so that its size must not depend on the
+  // threads; the dense sums of the others are taken over 32 rows at a time, and chunks are a multiple of that.
+  const std::int64_t per_row = static_cast<std::int64_t>(settings.n_samples + 1) * g.KP + 3 * g.DP;
   const std::int64_t fitting = std::clamp<std::int64_t>((std::int64_t{1} << 21) / per_row, 1, 2048);
   const std::int64_t whole_groups = fitting > kGroupRows ? fitting / kGroupRows * kGroupRows : fitting;
-  const int chunk_rows = static_cast<int>(std::min<std::int64_t>(rows.n, whole_groups));
+  const std::int64_t largest = gibbs ? whole_groups : std::int64_t{24} * kGroupRows * n_threads;
+  const int chunk_rows = static_cast<int>(std::min(rows.n, largest));
   const std::size_t n_slots = chunk_rows;
   const bool sparse = sums && gibbs, dense = sums && !gibbs;
   const std::size_t n_lists = sparse ? n_slots * (settings.n_samples + 1) : 0;

@@ -28,8 +28,7 @@ struct View {
 // Returns false when `go_on`, which the calling thread asks now and then, has said no; sums are then unfinished.
 template <class Real>
 bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
-         const Sums* sums, int n_threads, const std::string& instruction_set,
-         const std::function<bool()>& go_on);
+         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& go_on);
 
 // Yardsticks for the benchmarks: multiply-adds a second, and bytes copied a second (read and written).
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set);

@@ -105,26 +105,52 @@ BPFA_INLINE double normal_of_word(std::uint32_t word) {
   const double q = (static_cast<double>(word) + 0.5) * 0x1p-32 - 0.5;
   if (q < 0.425 && q > -0.425) {
     const double r = 0.180625 - q * q;
-    const double p =
-        (((((((r * 2.5090809287301226727e3 + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r +
-             4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r +
-          1.3314166789178437745e2) * r + 3.3871328727963666080e0);
-    const double d =
-        (((((((r * 5.2264952788528545610e3 + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r +
-             2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r +
-          4.2313330701600911252e1) * r + 1.0);
+    const double p = (((((((r * 2.5090809287301226727e3 + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r +
+                          4.5921953931549871457e4) *
+                             r +
+                         1.3731693765509461125e4) *
+                            r +
+                        1.9715909503065514427e3) *
+                           r +
+                       1.3314166789178437745e2) *
+                          r +
+                      3.3871328727963666080e0);
+    const double d = (((((((r * 5.2264952788528545610e3 + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r +
+                          2.1213794301586595867e4) *
+                             r +
+                         5.3941960214247511077e3) *
+                            r +
+                        6.8718700749205790830e2) *
+                           r +
+                       4.2313330701600911252e1) *
+                          r +
+                      1.0);
     return q * p / d;
   }
   const double tail = (static_cast<double>(word < 0x80000000u ? word : ~word) + 0.5) * 0x1p-32;
   const double r = ::sqrt(-::log(tail)) - 1.6;
   const double p =
       (((((((r * 7.74545014278341407640e-4 + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r +
-           1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r +
-        4.63033784615654529590e0) * r + 1.42343711074968357734e0);
+           1.27045825245236838258e0) *
+              r +
+          3.64784832476320460504e0) *
+             r +
+         5.76949722146069140550e0) *
+            r +
+        4.63033784615654529590e0) *
+           r +
+       1.42343711074968357734e0);
   const double d =
       (((((((r * 1.05075007164441684324e-9 + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r +
-           1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r +
-        2.05319162663775882187e0) * r + 1.0);
+           1.48103976427480074590e-1) *
+              r +
+          6.89767334985100004550e-1) *
+             r +
+         1.67638483018380384940e0) *
+            r +
+        2.05319162663775882187e0) *
+           r +
+       1.0);
   return word < 0x80000000u ? -p / d : p / d;
 }
 
@@ -133,14 +159,15 @@ template <class Real>
 BPFA_INLINE Vec<Real> normal_of_words(const std::uint32_t* words) {
   if constexpr (sizeof(Real) == 4) {
     const Words word = *reinterpret_cast<const Words*>(words);
-    const Vec<float> q = __builtin_convertvector(bitcast<Vec<std::int32_t>>(word ^ 0x80000000u), Vec<float>) *
-                             0x1p-32f + 0x1p-33f;
+    const Vec<float> q =
+        __builtin_convertvector(bitcast<Vec<std::int32_t>>(word ^ 0x80000000u), Vec<float>) * 0x1p-32f + 0x1p-33f;
     const Vec<float> r = 0.180625f - q * q;
-    const Vec<float> central =
-        q * (((r * 5.9109374720e1f + 1.5929113202e2f) * r + 5.0434271938e1f) * r + 3.3871327179e0f) /
-        (((r * 6.7187563600e1f + 7.8757757664e1f) * r + 1.7895169469e1f) * r + 1.0f);
+    const Vec<float> central = q *
+                               (((r * 5.9109374720e1f + 1.5929113202e2f) * r + 5.0434271938e1f) * r + 3.3871327179e0f) /
+                               (((r * 6.7187563600e1f + 7.8757757664e1f) * r + 1.7895169469e1f) * r + 1.0f);
     const Words smaller = word < splat(0x80000000u) ? word : ~word;
-    const Vec<float> tail = (__builtin_convertvector(bitcast<Vec<std::int32_t>>(smaller), Vec<float>) + 0.5f) * 0x1p-32f;
+    const Vec<float> tail =
+        (__builtin_convertvector(bitcast<Vec<std::int32_t>>(smaller), Vec<float>) + 0.5f) * 0x1p-32f;
     const Vec<float> t = vsqrt(-vlog(tail)) - 1.6f;
     const Vec<float> far = (((t * 1.7023821103e-1f + 1.3067284816e0f) * t + 2.7568153900e0f) * t + 1.4234372777e0f) /
                            ((t * 1.2021132975e-1f + 7.3700164250e-1f) * t + 1.0f);

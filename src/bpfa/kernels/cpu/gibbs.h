@@ -18,14 +18,14 @@ constexpr Real smallest = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
 
 template <class Real>
 struct GibbsScratch {
-  Real* x;                // KP
-  Real* w;                // KP, two-step only
-  Real* normal;           // KP
-  std::uint32_t* uniform; // KP
-  std::uint32_t* words;   // KP
-  std::int32_t* active;   // KP: the features that are on, ascending
-  Real* square;           // KP: sum of x^2 over the kept samples; zero between rows
-  std::int32_t* ever;     // KP: the features that were on in any kept sample
+  Real* x;                 // KP
+  Real* w;                 // KP, two-step only
+  Real* normal;            // KP
+  std::uint32_t* uniform;  // KP
+  std::uint32_t* words;    // KP
+  std::int32_t* active;    // KP: the features that are on, ascending
+  Real* square;            // KP: sum of x^2 over the kept samples; zero between rows
+  std::int32_t* ever;      // KP: the features that were on in any kept sample
 };
 
 // Standard normal numbers of the features that are on, sixteen at a time.
@@ -36,16 +36,15 @@ BPFA_INLINE void normals_of_active(const RowKey& key, int sweep, int n_active, c
     // Lanes beyond the list give numbers that nobody reads.
     const Words k = bitcast<Words>(load(t.active + first));
     const Words block = 16 * (k / 64) + k % 16, which = k % 64 / 16;
-    const Blocks blocks = philox4x32(
-        Blocks{{block, splat(key.word1(bpfa::kNormal, sweep)), splat(key.row_low), splat(key.step)}}, key.key0,
-        key.key1);
+    const Blocks blocks =
+        philox4x32(Blocks{{block, splat(key.word1(bpfa::kNormal, sweep)), splat(key.row_low), splat(key.step)}},
+                   key.key0, key.key1);
     Words word = which == 0 ? blocks.word[0] : blocks.word[1];
     word = which == 2 ? blocks.word[2] : word;
     word = which == 3 ? blocks.word[3] : word;
     store(t.words, word);
     alignas(64) Real normal[word_lanes];
-    for (int i = 0; i < word_lanes; i += lanes<Real>)
-      store(normal + i, normal_of_words<Real>(t.words + i));
+    for (int i = 0; i < word_lanes; i += lanes<Real>) store(normal + i, normal_of_words<Real>(t.words + i));
     for (int i = 0; i < n; ++i) t.normal[t.active[first + i]] = normal[i];
   }
 }
@@ -146,8 +145,7 @@ struct ListWriter {
 // Runs the chain of one row; its kept states go to the lists, to the row's output, or both.
 template <class Real, class Row, bool TwoStep>
 void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows, std::int64_t i,
-               ListWriter<Real>* lists, int slot, const RowOutput<Real>& out, Row& row,
-               const GibbsScratch<Real>& t) {
+               ListWriter<Real>* lists, int slot, const RowOutput<Real>& out, Row& row, const GibbsScratch<Real>& t) {
   constexpr int W = lanes<Real>;
   const RowKey key(settings.key, static_cast<std::uint64_t>(rows.ids[i]), settings.step);
   const std::size_t at = static_cast<std::size_t>(i) * g.K;

@@ -20,8 +20,8 @@ struct Carver {
 // One row after the other.
 template <class Real, class Row>
 BPFA_INLINE void gibbs_rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows,
-                            std::int64_t first, int n, const Chunk<Real>& chunk, int slot,
-                            const RowOutput<Real>& out, Carver carver) {
+                            std::int64_t first, int n, const Chunk<Real>& chunk, int slot, const RowOutput<Real>& out,
+                            Carver carver) {
   int* columns = carver.take<int>(g.DP);
   const Real** phi_rows = carver.take<const Real*>(g.DP);
   Row row(g, carver.take<Real>(Row::scratch(g)), columns, phi_rows);
@@ -152,7 +152,7 @@ double multiply_adds() {
 
 template <class Real>
 bpfa::Kernels<Real> kernels() {
-  return {scratch_bytes<Real>,   prepare<Real>,      gram_rows<Real>,       rows<Real>,       sparse_columns<Real>,
+  return {scratch_bytes<Real>,   prepare<Real>,      gram_rows<Real>,      rows<Real>,        sparse_columns<Real>,
           sparse_features<Real>, sparse_joint<Real>, dense_features<Real>, dense_joint<Real>, multiply_adds<Real>};
 }
 

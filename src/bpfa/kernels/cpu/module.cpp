@@ -29,9 +29,8 @@ void philox4x32(Out<std::uint32_t, 2> counters, std::uint64_t key) {
   const std::size_t n = counters.shape(0);
   nb::gil_scoped_release release;
   for (std::size_t i = 0; i < n; ++i, words += 4) {
-    const bpfa::Block block =
-        bpfa::philox4x32({{words[0], words[1], words[2], words[3]}}, static_cast<std::uint32_t>(key),
-                         static_cast<std::uint32_t>(key >> 32));
+    const bpfa::Block block = bpfa::philox4x32({{words[0], words[1], words[2], words[3]}},
+                                               static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32));
     for (int j = 0; j < 4; ++j) words[j] = block.word[j];
   }
 }
@@ -58,10 +57,10 @@ bool no_signal() {
 template <class Real>
 void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
          In<Real, 2> values, std::optional<In<std::uint8_t, 2>> observed, In<std::int64_t, 1> ids,
-         std::optional<In<Real, 2>> start_z, std::optional<In<Real, 2>> start_w, std::uint64_t key,
-         std::uint32_t step, int first_sweep, int burn_in, int n_samples, int n_sweeps,
-         std::optional<SumArrays> sum_arrays, std::optional<Out<Real, 3>> posterior,
-         std::optional<Out<Real, 3>> state, int n_threads, const std::string& instruction_set) {
+         std::optional<In<Real, 2>> start_z, std::optional<In<Real, 2>> start_w, std::uint64_t key, std::uint32_t step,
+         int first_sweep, int burn_in, int n_samples, int n_sweeps, std::optional<SumArrays> sum_arrays,
+         std::optional<Out<Real, 3>> posterior, std::optional<Out<Real, 3>> state, int n_threads,
+         const std::string& instruction_set) {
   const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
   require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
   require(v.shape(0) == K && v.shape(1) == D, "v: expected the shape of phi");
@@ -93,9 +92,10 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
     output.state_w = output.state_z + N * K;
   }
   const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
-  const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps};
-  const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),          data_or_null(observed),
-                              ids.data(),                   data_or_null(start_z), data_or_null(start_w)};
+  const bpfa::Settings settings{
+      static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps};
+  const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),        data_or_null(observed), ids.data(),
+                              data_or_null(start_z),        data_or_null(start_w)};
   bpfa::Sums sums{};
   if (sum_arrays) {
     const std::size_t DP = bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding);
@@ -104,10 +104,14 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
       require(array->size() == size, "sums: an array of the wrong size");
       return array->data();
     };
-    sums = {take(sum_arrays->n, K),           take(sum_arrays->zw2, K * DP),
-            take(sum_arrays->x2, observed ? K * DP : K), take(sum_arrays->xr, K * DP),
-            take(sum_arrays->xy, K * DP),     take(sum_arrays->xx, observed ? D * K * K : K * K),
-            take(sum_arrays->total_zw2, K),   take(sum_arrays->w2, 1),
+    sums = {take(sum_arrays->n, K),
+            take(sum_arrays->zw2, K * DP),
+            take(sum_arrays->x2, observed ? K * DP : K),
+            take(sum_arrays->xr, K * DP),
+            take(sum_arrays->xy, K * DP),
+            take(sum_arrays->xx, observed ? D * K * K : K * K),
+            take(sum_arrays->total_zw2, K),
+            take(sum_arrays->w2, 1),
             take(sum_arrays->rr, DP / bpfa::kColumnPadding)};
     require(sums.n && sums.total_zw2 && sums.rr && (!observed || sums.zw2) && (gibbs || (sums.x2 && sums.w2)),
             "sums: an array is missing");
@@ -116,8 +120,8 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
   bool finished;
   {
     nb::gil_scoped_release release;
-    finished = bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads,
-                               instruction_set, no_signal);
+    finished = bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads, instruction_set,
+                               no_signal);
   }
   if (!finished) throw nb::python_error();
 }
@@ -125,10 +129,10 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
 template <class Real>
 void define_run(nb::module_& m, const char* name) {
   using namespace nb::literals;
-  m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a,
-        "observed"_a.none(), "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a,
-        "burn_in"_a, "n_samples"_a, "n_sweeps"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
-        "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
+  m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a, "observed"_a.none(),
+        "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a, "burn_in"_a, "n_samples"_a,
+        "n_sweeps"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(), "n_threads"_a,
+        "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
 }
 
 }  // namespace

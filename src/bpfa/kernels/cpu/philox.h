@@ -14,10 +14,9 @@ __attribute__((always_inline)) inline Block philox4x32(Block counter, std::uint3
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
-                static_cast<std::uint32_t>(product1),
-                static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
-                static_cast<std::uint32_t>(product0)}};
+    counter = {
+        {static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<std::uint32_t>(product1),
+         static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1, static_cast<std::uint32_t>(product0)}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
@@ -43,7 +42,8 @@ struct RowKey {
   }
 
   // The word of one feature.
-  __attribute__((always_inline)) std::uint32_t word(std::uint32_t kind, std::uint32_t sweep, std::uint32_t feature) const {
+  __attribute__((always_inline)) std::uint32_t word(std::uint32_t kind, std::uint32_t sweep,
+                                                    std::uint32_t feature) const {
     const std::uint32_t block = 16 * (feature / 64) + feature % 16;
     return philox4x32({{block, word1(kind, sweep), row_low, step}}, key0, key1).word[feature % 64 / 16];
   }

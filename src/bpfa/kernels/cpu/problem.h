@@ -21,7 +21,9 @@ constexpr int kGramFeatures = 4096;
 
 // Always inlined, as every function that files compiled for different processors share: the linker keeps one
 // copy of an inline function, and must not keep the one that only the newest processor can run.
-__attribute__((always_inline)) constexpr int padded(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+__attribute__((always_inline)) constexpr int padded(int n, int multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 // Constants of each feature for one row, or for all rows when none has a missing entry.
 template <class Real>
@@ -38,16 +40,16 @@ template <class Real>
 struct Globals {
   int K, D, KP, DP;
   // Row-major arrays of features have one more row, of zeros, for methods that take features in pairs.
-  const Real* phi;     // K x DP
-  const Real* s;       // phi^2 + v, K x DP
-  const Real* phi2;    // phi^2, K x DP
-  const Real* phi_t;   // D x KP
-  const Real* s_t;     // (phi^2 + v)^T, D x KP
-  const Real* phi2_t;  // (phi^2)^T, D x KP
-  const Real* logit;   // KP, hopeless beyond K
-  const Real* tiles;   // phi in tiles of kColumnPadding columns, each K x kColumnPadding
-  const Real* gram;    // phi phi^T, K x KP; for Gibbs on complete rows only, else null
-  const Real* overlap; // 3 x K: phi_k times the features of its pair and the next; for variational methods
+  const Real* phi;      // K x DP
+  const Real* s;        // phi^2 + v, K x DP
+  const Real* phi2;     // phi^2, K x DP
+  const Real* phi_t;    // D x KP
+  const Real* s_t;      // (phi^2 + v)^T, D x KP
+  const Real* phi2_t;   // (phi^2)^T, D x KP
+  const Real* logit;    // KP, hopeless beyond K
+  const Real* tiles;    // phi in tiles of kColumnPadding columns, each K x kColumnPadding
+  const Real* gram;     // phi phi^T, K x KP; for Gibbs on complete rows only, else null
+  const Real* overlap;  // 3 x K: phi_k times the features of its pair and the next; for variational methods
   Real g_o, g_w;
   Constants<Real> complete;  // for rows without missing entries
 };
@@ -58,10 +60,10 @@ struct Settings {
   Method method;
   std::uint64_t key;
   std::uint32_t step;
-  int first_sweep;   // number of the first sweep, 1 for a chain that begins here
-  int burn_in;       // sweeps before the first one kept (Gibbs)
-  int n_samples;     // sweeps kept (Gibbs)
-  int n_sweeps;      // sweeps (variational)
+  int first_sweep;  // number of the first sweep, 1 for a chain that begins here
+  int burn_in;      // sweeps before the first one kept (Gibbs)
+  int n_samples;    // sweeps kept (Gibbs)
+  int n_sweeps;     // sweeps (variational)
 };
 
 template <class Real>
@@ -70,16 +72,16 @@ struct Rows {
   const Real* values;            // n x D, zero where missing
   const std::uint8_t* observed;  // n x D; null when complete
   const std::int64_t* ids;
-  const Real* start_z;           // n x K, null for the default start
+  const Real* start_z;  // n x K, null for the default start
   const Real* start_w;
 };
 
 // The rows' own posterior, n x K each, null when not asked for.
 template <class Real>
 struct RowOutput {
-  Real* z;      // Gibbs: sum over the kept samples of z        variational: theta
-  Real* x;      // Gibbs: of z w                                variational: m
-  Real* zw2;    // Gibbs: of z w^2                              variational: kappa
+  Real* z;        // Gibbs: sum over the kept samples of z        variational: theta
+  Real* x;        // Gibbs: of z w                                variational: m
+  Real* zw2;      // Gibbs: of z w^2                              variational: kappa
   Real* state_z;  // Gibbs: the last state
   Real* state_w;
 };
@@ -105,15 +107,15 @@ struct Chunk {
 
 // Sums over rows, in double; the Python side puts LocalSums together from them.
 struct Sums {
-  double* n;         // K
-  double* zw2;       // sum_i o_id E[z w^2], K x DP; null when complete, where it is total_zw2 in every column
-  double* x2;        // sum_i o_id E[x]^2, K x DP, or K when complete; not for Gibbs, where it equals the above
-  double* xr;        // sum_i E[x_ik] r_id, K x DP; null for joint sums
-  double* xy;        // sum_i E[x_ik] o_id y_id, K x DP; null for factorised sums
-  double* xx;        // sum_i o_id x_ij x_ik, D x K x K, or K x K when complete; null for factorised sums
-  double* total_zw2; // sum_i E[z w^2], K
-  double* w2;        // sum_ik E[w^2], mean field only
-  double* rr;        // sum of squared residuals, one for each tile of columns
+  double* n;          // K
+  double* zw2;        // sum_i o_id E[z w^2], K x DP; null when complete, where it is total_zw2 in every column
+  double* x2;         // sum_i o_id E[x]^2, K x DP, or K when complete; not for Gibbs, where it equals the above
+  double* xr;         // sum_i E[x_ik] r_id, K x DP; null for joint sums
+  double* xy;         // sum_i E[x_ik] o_id y_id, K x DP; null for factorised sums
+  double* xx;         // sum_i o_id x_ij x_ik, D x K x K, or K x K when complete; null for factorised sums
+  double* total_zw2;  // sum_i E[z w^2], K
+  double* w2;         // sum_ik E[w^2], mean field only
+  double* rr;         // sum of squared residuals, one for each tile of columns
 };
 
 // The kernels of one instruction set.
@@ -123,8 +125,8 @@ struct Kernels {
   void (*prepare)(const Globals<Real>&);
   void (*gram_rows)(const Globals<Real>&, int k, Real* gram);
   // Rows first to first + n - 1, at most kGroupRows of them, into the slots from `slot` on.
-  void (*rows)(const Globals<Real>&, const Settings&, const Rows<Real>&, std::int64_t first, int n,
-               const Chunk<Real>&, int slot, const RowOutput<Real>&, void* scratch);
+  void (*rows)(const Globals<Real>&, const Settings&, const Rows<Real>&, std::int64_t first, int n, const Chunk<Real>&,
+               int slot, const RowOutput<Real>&, void* scratch);
   // Sums are taken by tiles of columns and of features that no two threads share.
   void (*sparse_columns)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int tile, const Sums&,
                          void* scratch);

@@ -83,9 +83,7 @@ struct CompleteRow {
   BPFA_INLINE Vec<Real> c(int b) const { return load(c_all + b); }
 
   // What c loses at one register of features when x_k goes up by one.
-  BPFA_INLINE Vec<Real> overlap(int k, int b) const {
-    return load(gram + static_cast<std::size_t>(k) * stride + b);
-  }
+  BPFA_INLINE Vec<Real> overlap(int k, int b) const { return load(gram + static_cast<std::size_t>(k) * stride + b); }
 
   BPFA_INLINE void change(int k, Real delta) {
     constexpr int W = lanes<Real>;
@@ -94,8 +92,8 @@ struct CompleteRow {
   }
 };
 
-// A row with missing entries, or one for which a Gram matrix would be too large: the residual of the observed columns is kept, packed, so that missing ones cost
-// nothing.
+// A row with missing entries, or one for which a Gram matrix would be too large: the residual of the observed columns
+// is kept, packed, so that missing ones cost nothing.
 template <class Real>
 struct MissingRow {
   const Globals<Real>& g;

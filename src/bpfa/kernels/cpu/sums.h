@@ -152,8 +152,8 @@ BPFA_INLINE void outer(const Real* a, int a_stride, const Real* b, int b_stride,
 }
 
 template <class Real, bool Square = false>
-void outer_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int first, int last,
-                int width, double* out, int out_stride) {
+void outer_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int first, int last, int width,
+                double* out, int out_stride) {
   int k = first;
   for (; k + 4 <= last; k += 4) outer<Real, 4, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
   for (; k < last; ++k) outer<Real, 1, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);

@@ -16,14 +16,14 @@ using bpfa::Settings;
 // A group of rows, transposed: each array has one register of rows for every feature or column.
 template <class Real>
 struct RowGroup {
-  Real* theta;          // K
-  Real* m;              // K
-  Real* kappa;          // K
-  Real* s;              // K, only where entries are missing
-  Real* phi2;           // K, likewise
-  Real* overlap;        // 3 K, likewise: sum_d o_d phi_kd phi_jd with the features j of its pair and the next
-  Real* residual;       // D
-  SInt<Real>* observed; // D: all bits set, or none
+  Real* theta;           // K
+  Real* m;               // K
+  Real* kappa;           // K
+  Real* s;               // K, only where entries are missing
+  Real* phi2;            // K, likewise
+  Real* overlap;         // 3 K, likewise: sum_d o_d phi_kd phi_jd with the features j of its pair and the next
+  Real* residual;        // D
+  SInt<Real>* observed;  // D: all bits set, or none
 };
 
 // sum_d o_d f(d), for every row of the group.
@@ -54,8 +54,7 @@ BPFA_INLINE Pair<Real> change_and_correlate(const RowGroup<Real> t, int D, int s
   Pair<Real> even{}, odd{};
   const auto column = [&](int d, Pair<Real>& sum) {
     Vec<Real> change = delta.first * phi[d] + delta.second * phi[stride + d];
-    if constexpr (Missing)
-      change = bitcast<Vec<Real>>(bitcast<Vec<SInt<Real>>>(change) & load(t.observed + d * W));
+    if constexpr (Missing) change = bitcast<Vec<Real>>(bitcast<Vec<SInt<Real>>>(change) & load(t.observed + d * W));
     const Vec<Real> r = load(t.residual + d * W) - change;
     store(t.residual + d * W, r);
     sum.first += next[d] * r;
@@ -95,8 +94,7 @@ void variational_group(const Globals<Real>& globals, const Settings& settings, c
       const Real *s_k = g.s + k * g.DP, *phi2_k = g.phi2 + k * g.DP;
       const Vec<Real> s = observed_sum<Real>(t.observed, g.D, [&](int d) { return s_k[d]; });
       store(t.s + k * W, s);
-      store(t.phi2 + k * W,
-            g.s == g.phi2 ? s : observed_sum<Real>(t.observed, g.D, [&](int d) { return phi2_k[d]; }));
+      store(t.phi2 + k * W, g.s == g.phi2 ? s : observed_sum<Real>(t.observed, g.D, [&](int d) { return phi2_k[d]; }));
       // With the other feature of its pair, and with both of the next pair.
       const std::size_t next = k + 2 < paired ? k + 2 - k % 2 : 0;
       const Real* others[] = {g.phi + (k ^ 1) * g.DP, g.phi + next * g.DP, g.phi + (next + 1) * g.DP};
@@ -142,8 +140,7 @@ void variational_group(const Globals<Real>& globals, const Settings& settings, c
     } else {
       m = g.g_o * c * variance;
       // Without missing entries the logarithm of kappa is the same in every row.
-      const Vec<Real> odds =
-          Missing ? g.logit[k] - Real(0.5) * vlog(kappa * (1 / g.g_w)) : splat(g.complete.odds[k]);
+      const Vec<Real> odds = Missing ? g.logit[k] - Real(0.5) * vlog(kappa * (1 / g.g_w)) : splat(g.complete.odds[k]);
       log_odds = odds + Real(0.5) * g.g_o * c * m;
     }
     theta = sigmoid<Real>(log_odds);

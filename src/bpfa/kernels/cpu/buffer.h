@@ -1,0 +1,37 @@
+// Memory for the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "problem.h"
+
+namespace bpfa {
+
+// Zeroed, aligned memory.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t n = 0) {
+    if (n == 0) return;
+    const std::size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    // calloc leaves large blocks untouched until they are used; the slack is for the alignment.
+    memory_.reset(std::calloc(bytes + kAlignment, 1));
+    if (!memory_) throw std::bad_alloc();
+    void* start = memory_.get();
+    std::size_t space = bytes + kAlignment;
+    data_ = static_cast<T*>(std::align(kAlignment, bytes, start, space));
+  }
+  T* get() const { return data_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  T* data_ = nullptr;
+};
+
+}  // namespace bpfa
