@@ -50,7 +50,7 @@ print(time.perf_counter() - began)
 """
 
 MEMORY = """
-import resource, sys
+import sys, threading, time
 import numpy as np
 from bpfa import Batch, kernels
 from bpfa.philox import Stream
@@ -62,9 +62,21 @@ for i in range(0, n, 10_000):
     values[i : i + 10_000] = rng.standard_normal((min(10_000, n - i), 64), dtype=np.float32)
 view = GlobalView(rng.normal(size=(256, 64)) / 8, np.zeros((256, 1)), np.full(256, -3.0), 10.0, 1.0)
 batch = Batch(values)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-kernels.Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, 1))
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+draws = Stream.from_seed(0).rows(batch.ids, 1)
+resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+before = peak = resident()
+done = False
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, resident())
+        time.sleep(0.002)
+watcher = threading.Thread(target=watch)
+watcher.start()
+kernels.Gibbs().sums(view, batch, draws)
+done = True
+watcher.join()
+print(peak - before)
 """
 
 
@@ -180,7 +192,7 @@ def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
     for name, penalty in spams.items():
         contestants[name] = (peers.spams_learner(complete, penalty, n_rows, threads), n_rows)
         active[name] = peers.atoms_a_row(complete, penalty)
-    sklearn = "scikit-learn MiniBatch-DictionaryLearning"
+    sklearn = "scikit-learn dictionary learning"
     contestants[sklearn] = (peers.sklearn_learner(complete, matching, n_sklearn), n_sklearn)
     with warnings.catch_warnings():
         # scikit-learn says that a single pass has not converged.

@@ -49,11 +49,9 @@ def random_posterior(
     >>> random_posterior(rows, 3, seed=0).mu.shape
     (3, 4)
     """
-    check_instance("rows", rows, Rows)
-    priors, n_features = as_priors(priors), check_integer("n_features", n_features, low=1)
-    rng = _stream(seed).child("initialise").generator(0)
+    rng = _begin(rows, n_features, seed)
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
-    return _around(phi, _scale_batch(rows, rng), rows, priors)
+    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors))
 
 
 def data_posterior(
@@ -70,9 +68,7 @@ def data_posterior(
     >>> data_posterior(rows, 3, seed=0).mu.shape
     (3, 4)
     """
-    check_instance("rows", rows, Rows)
-    priors, n_features = as_priors(priors), check_integer("n_features", n_features, low=1)
-    rng = _stream(seed).child("initialise").generator(0)
+    rng = _begin(rows, n_features, seed)
     batch = rows.take(_some_ids(rows.n_rows, n_features, rng))
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
     # Rows repeat where there are fewer than features; the prior's draw then tells them apart.
@@ -83,7 +79,7 @@ def data_posterior(
     usable = observed & (power > 0)
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
-    return _around(phi, _scale_batch(rows, rng), rows, priors)
+    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors))
 
 
 def gibbs_posterior(
@@ -133,6 +129,13 @@ def gibbs_posterior(
     # the sampler's draw from the prior.
     unused = (sums.n == 0)[:, None]
     return replace(posterior, mu=np.where(unused, posterior.tau * sampler.view.phi, posterior.mu))
+
+
+def _begin(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.Generator:
+    """Check what the starts have in common and return where their random numbers come from."""
+    check_instance("rows", rows, Rows)
+    check_integer("n_features", n_features, low=1)
+    return _stream(seed).child("initialise").generator(0)
 
 
 def _stream(seed: int | Stream | None) -> Stream:

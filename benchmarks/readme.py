@@ -1,0 +1,97 @@
+"""Write the tables of benchmarks/README.md from the results: `python -m benchmarks.readme`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.timing import Timing
+
+HERE = Path(__file__).parent
+
+
+def table(headings: list[str], rows: Iterable[list[str]]) -> str:
+    """A Markdown table whose first column is left-aligned and the others right."""
+    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def peers(results: dict) -> str:
+    times = {name: Timing(*timing) for name, timing in results["peers"]["times"].items()}
+    features = results["peers"]["features_a_row"]
+    others = [name for name in times if not name.startswith("bpfa")]
+    rows = [
+        [name, str(timing), f"{features[name]:.1f}" if name in features else ""]
+        + [
+            f"{times[other].median / timing.median:.1f}x" if name.startswith("bpfa") else ""
+            for other in others
+        ]
+        for name, timing in times.items()
+    ]
+    return table(["", "us a row", "features a row", *(f"{other} takes" for other in others)], rows)
+
+
+def methods(results: dict) -> str:
+    rows = [
+        [
+            f"{row['shape']}, {row['observed']:.0%} observed, {row['method']}",
+            str(Timing(*row["kernel"])),
+            f"{row['a_sweep']:.2f}",
+            f"{row['specification']:.0f}",
+            f"{row['specification'] / row['kernel'][0]:.0f}x",
+        ]
+        for row in results["methods"]
+    ]
+    return table(["", "us a row", "us a sweep", "NumPy, us a row", "ratio"], rows)
+
+
+def ceilings(results: dict) -> str:
+    measured, starts = results["ceilings"], results["starts"]
+    rows = [
+        [
+            f"Gibbs, {float(share):.0%} observed",
+            f"{row['multiply_adds']:.0f}",
+            f"{row['fma_share']:.0%}",
+            f"{row['copy_share']:.2%}",
+        ]
+        for share, row in measured["gibbs"].items()
+    ]
+    memory = ", ".join(f"{float(mb):.0f} MB for {int(n):,} rows" for n, mb in starts["megabytes"].items())
+    return (
+        f"Measured in the same run: {measured['fma_a_second'] / 1e9:.0f} G float32 multiply-adds and "
+        f"{measured['copied_bytes_a_second'] / 1e9:.0f} GB copied (read and written) a second.\n\n"
+        + table(["", "multiply-adds a row", "share of the peak", "share of the bandwidth"], rows)
+        + f"\n\nFirst call in a fresh process, import included: {Timing(*starts['first_call_seconds'])} s. "
+        f"Memory of a call beyond its input (K = 256, D = 64): {memory}."
+    )
+
+
+def growth(results: dict) -> str:
+    rows = [
+        [f"{name} = {row['value']:g}", str(Timing(*row["gibbs"])), str(Timing(*row["mean-field"]))]
+        for name, rows_of_dimension in results["growth"].items()
+        for row in rows_of_dimension
+    ]
+    return (
+        "Rows drawn from the model; N = 8192, K = 256, D = 64, complete, where not said otherwise.\n\n"
+        + table(["", "Gibbs, us a row", "mean field, us a row"], rows)
+    )
+
+
+def main() -> None:
+    """Replace what stands between the markers of each table."""
+    results = json.loads((HERE / "results" / "kernels.json").read_text())
+    path = HERE / "README.md"
+    text = path.read_text()
+    for write in (peers, methods, ceilings, growth):
+        begin, end = f"<!-- {write.__name__} -->", "<!-- end -->"
+        pattern = re.escape(begin) + ".*?" + re.escape(end)
+        content = f"{begin}\n{write(results)}\n{end}"
+        text = re.sub(pattern, lambda _, content=content: content, text, flags=re.DOTALL)
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
