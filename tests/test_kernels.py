@@ -212,12 +212,18 @@ def test_data_on_other_scales(scale, observed):
     np.testing.assert_array_equal(sums.n, kernels.Gibbs().sums(view, batch, draws).n)
 
 
-def test_weights_that_are_all_but_zero():
-    """Squares of such weights vanish, and must not make a feature be counted twice."""
+def test_weights_that_are_all_but_zero(monkeypatch):
+    """Squares of such weights vanish, and must not make a feature be listed once for every sample."""
+    monkeypatch.setitem(kernels.local.RANGE, "float32", (0.0, np.inf))
     view, batch, draws = problem(10, N=40, K=64, D=8)
-    view = view._replace(logit=np.full(64, 30.0), g_w=9e11, g_o=1e-11)
-    sums = kernels.Gibbs(burn_in=0, n_samples=50).sums(view, batch, draws)
-    np.testing.assert_array_equal(sums.n, 40)
+    view = view._replace(logit=np.full(64, 30.0), g_w=1e38, g_o=1e-11)
+    method = kernels.Gibbs(burn_in=0, n_samples=50)
+    raw = kernels.local.RawSums(view, batch, joint=False)
+    method._run(0, view, batch, draws, sums=raw.arrays, n_samples=50)
+    np.testing.assert_array_equal(raw.n, 40 * 50)
+    # Each listed once, with a square of 1e-37 or so for each of its samples.
+    assert (raw.total_zw2 < 1e-33).all()
+    assert (raw.zw2[:, : view.phi.shape[1]].max(axis=1) < 1e-33).all()
 
 
 def test_many_samples_average_to_probabilities():
