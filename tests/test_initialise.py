@@ -50,10 +50,17 @@ def test_start_knows_the_scale_of_the_data(initialise):
     np.testing.assert_allclose(large.noise_std, 10 * small.noise_std)
     np.testing.assert_allclose(large.f / large.e, 100 * small.f / small.e)
     np.testing.assert_allclose(large.expected().phi, small.expected().phi)
-    # Features of unit length make up the variance of the data; the noise is the smaller part of it.
+    # Features of unit length could make up the variance of the data; at first all of it is called noise.
     signal = small.pi.sum() * (small.f / small.e) / Y.shape[1]
     assert 0.5 < signal / (Y**2).mean() < 2
-    assert 0 < small.noise_std**2 < 0.5 * (Y**2).mean()
+    np.testing.assert_allclose(small.noise_std**2, (Y**2).mean())
+
+
+def test_start_with_less_noise_and_more_features():
+    start = random_posterior(ArrayRows(Y), 20, seed=0, noise_share=0.25, features_per_row=4.0)
+    np.testing.assert_allclose(start.noise_std**2, 0.25 * (Y**2).mean())
+    # What the rows would have said of pi, beside the prior.
+    np.testing.assert_allclose((start.a - start.priors.beta(20)[0]).sum() / len(Y), 4.0)
 
 
 def test_random_features_come_from_their_prior():

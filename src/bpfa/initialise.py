@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_instance, check_integer
+from bpfa._checks import Array, check_instance, check_integer, check_number
 from bpfa.data import Batch, Rows
 from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
@@ -21,15 +21,20 @@ __all__ = ["data_posterior", "gibbs_posterior", "random_posterior"]
 
 # Rows looked at to learn the scale of the data.
 N_SCALE_ROWS = 1000
-# A start that leaves a tenth of the variance to noise lets features compete for the rest; one that calls
-# everything noise, as the paper's prior of g_o alone would on data of unit variance, never wakes them.
-NOISE_SHARE = 0.1
-# Features that a row is first expected to use, and their share of all when there are few.
-FIRST_FEATURES_PER_ROW, LARGEST_FIRST_PI = 10.0, 0.5
+# Where q(g_o) and q(pi) start: all the variance called noise, and one feature a row. Features then come in as
+# they explain something; a start that calls less noise, or has more features on, lets random features divide
+# the first residuals among them, and overfits for long (benchmarks/starts.py).
+NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
 
 
 def random_posterior(
-    rows: Rows, n_features: int, priors: Priors | None = None, *, seed: int | Stream | None = None
+    rows: Rows,
+    n_features: int,
+    priors: Priors | None = None,
+    *,
+    seed: int | Stream | None = None,
+    noise_share: float = NOISE_SHARE,
+    features_per_row: float = FEATURES_PER_ROW,
 ) -> GlobalPosterior:
     """Start from features drawn from their prior, N(0, 1/D).
 
@@ -41,6 +46,10 @@ def random_posterior(
         K.
     priors : Priors, optional
     seed : int or Stream, optional
+    noise_share : float
+        Share of the data's variance that is called noise at the start.
+    features_per_row : float
+        Features that a row is expected to use at the start; at most half of them.
 
     Examples
     --------
@@ -50,8 +59,10 @@ def random_posterior(
     (3, 4)
     """
     rng = _begin(rows, n_features, seed)
+    check_number("noise_share", noise_share, low=0.0, open_low=True)
+    check_number("features_per_row", features_per_row, low=0.0, open_low=True)
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
-    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors))
+    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), noise_share, features_per_row)
 
 
 def data_posterior(
@@ -59,7 +70,7 @@ def data_posterior(
 ) -> GlobalPosterior:
     """Start from rows of the data, each scaled to unit length, its missing entries drawn from the prior.
 
-    Parameters are those of `random_posterior`.
+    Parameters are the first of `random_posterior`.
 
     Examples
     --------
@@ -151,7 +162,14 @@ def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
     return rows.take(_some_ids(rows.n_rows, N_SCALE_ROWS, rng))
 
 
-def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors) -> GlobalPosterior:
+def _around(
+    phi: Array,
+    sample: Batch,
+    rows: Rows,
+    priors: Priors,
+    noise_share: float = NOISE_SHARE,
+    features_per_row: float = FEATURES_PER_ROW,
+) -> GlobalPosterior:
     """Return a confident posterior around these features, at the scale of a sample of the data."""
     n_features, D = phi.shape
     N = rows.n_rows
@@ -159,12 +177,12 @@ def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors) -> GlobalPost
         variance = float((sample.values**2).sum() / max(sample.observed.sum(), 1)) or 1.0
     if not np.isfinite(variance * N * D):
         raise ValueError(f"rows: entries as large as {abs(sample.values).max():g}; expected a scale near 1")
-    pi = min(LARGEST_FIRST_PI, FIRST_FEATURES_PER_ROW / n_features)
+    pi = min(0.5, features_per_row / n_features)
     # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
     g_w = pi * n_features / (D * variance)
     # Each parameter as if all N rows had spoken, so that neither view is vague.
     c, e = priors.c0 + N * D / 2, priors.e0 + N * n_features / 2
-    tau = np.full((n_features, 1), D + N * pi / (NOISE_SHARE * variance) / g_w)
+    tau = np.full((n_features, 1), D + N * pi / (noise_share * variance) / g_w)
     a0, b0 = priors.beta(n_features)
     return GlobalPosterior(
         priors=priors,
@@ -172,7 +190,7 @@ def _around(phi: Array, sample: Batch, rows: Rows, priors: Priors) -> GlobalPost
         a=np.full(n_features, a0 + N * pi),
         b=np.full(n_features, b0 + N * (1 - pi)),
         c=c,
-        d=c * NOISE_SHARE * variance,
+        d=c * noise_share * variance,
         e=e,
         f=e / g_w,
         tau=tau,

@@ -1,0 +1,68 @@
+"""Where should the global posterior start? Held-out error for shares of noise and features on at the start.
+
+Prints tables; `python -m benchmarks.starts`, some minutes. The defaults of `bpfa.initialise` come from here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.problems import picture_patches
+from bpfa import ArrayRows, Schedule, algorithm, draw_data, held_out_score
+from bpfa.initialise import random_posterior
+from bpfa.philox import Stream
+from bpfa.svi import svi
+
+STARTS = [(share, features) for share in (0.1, 0.3, 1.0, 3.0) for features in (1.0, 10.0)]
+ALGORITHMS = ("gibbs-ssvi", "mimno-svi", "mf-ssvi", "mf-svi", "titsias-ssvi")
+# Seeds of each run, whose errors are averaged.
+SEEDS = (0, 1)
+
+
+def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray, int, int, int]]:
+    """Name -> (data, hidden, features, batch size, steps)."""
+    rng = np.random.default_rng(0)
+    drawn = draw_data(2000, 20, 8, g_o=100.0, g_w=1.0, seed=0).y
+    patches = picture_patches(40_000)
+    return {
+        "drawn from the model, 10 % hidden": (drawn, rng.random(drawn.shape) < 0.1, 20, 256, 300),
+        "patches of a picture, 80 % hidden": (patches, rng.random(patches.shape) < 0.8, 256, 2048, 200),
+    }
+
+
+def main() -> None:
+    """Run the grid."""
+    console = Console(width=120)
+    for name, (data, hidden, K, batch_size, n_steps) in data_sets().items():
+        table = Table(title=f"{name}: mean squared error of hidden entries x 1000", title_justify="left")
+        for heading in ("noise share", "features a row", *ALGORITHMS):
+            table.add_column(heading, justify="right")
+        rows = ArrayRows(data, hidden)
+        for share, features in STARTS:
+            errors = []
+            for algorithm_name in ALGORITHMS:
+                chosen = algorithm(algorithm_name)
+                mse = []
+                for seed in SEEDS:
+                    start = random_posterior(rows, K, seed=seed, noise_share=share, features_per_row=features)
+                    *_, last = svi(
+                        rows,
+                        start,
+                        chosen,
+                        n_steps=n_steps,
+                        batch_size=batch_size,
+                        schedule=Schedule(),
+                        stream=Stream.from_seed(seed),
+                    )
+                    few = slice(0, 4000)
+                    score = held_out_score(last.posterior, data[few], hidden[few], chosen, n_draws=10, seed=0)
+                    mse.append(1000 * score.mse)
+                errors.append(f"{np.mean(mse):.2f}")
+            table.add_row(f"{share:g}", f"{features:g}", *errors)
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
