@@ -87,14 +87,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each race")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kernels.json")
+    parser.add_argument(
+        "--sparse", action="store_true", help="patches that use fewer features than about ten"
+    )
     arguments = parser.parse_args()
+    if arguments.sparse:
+        arguments.output = arguments.output.with_stem(f"{arguments.output.stem}-sparse")
     console = Console(width=120)
     began = time.perf_counter()
     console.print(
         f"{processor()}, {arguments.threads} threads, kernels for {kernels.instruction_sets()[0]}\n"
     )
 
-    problems = all_problems(arguments.rows)
+    problems = all_problems(arguments.rows, arguments.sparse)
     results = {
         "machine": processor(),
         "threads": arguments.threads,
@@ -119,9 +124,9 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def all_problems(n_rows: int) -> dict[str, dict[float, Problem]]:
+def all_problems(n_rows: int, sparse: bool) -> dict[str, dict[float, Problem]]:
     patches = picture_patches(n_rows)
-    problems = {HEADLINE: {share: trained_problem(patches, 256, share) for share in OBSERVED}}
+    problems = {HEADLINE: {share: trained_problem(patches, 256, share, sparse=sparse) for share in OBSERVED}}
     for name, (K, D) in SHAPES.items():
         if name != HEADLINE:
             problems[name] = {share: drawn_problem(n_rows // 4, K, D, share) for share in OBSERVED}

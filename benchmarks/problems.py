@@ -44,14 +44,21 @@ def picture_patches(n_rows: int) -> np.ndarray:
     return patches[chosen].astype(np.float32)
 
 
-def trained_problem(patches: np.ndarray, n_features: int, observed: float, n_steps: int = 300) -> Problem:
-    """Patches under a view drawn from the posterior of a short training run on them."""
+def trained_problem(
+    patches: np.ndarray, n_features: int, observed: float, *, sparse: bool = False, n_steps: int = 300
+) -> Problem:
+    """Patches under a view drawn from the posterior of a short training run on them.
+
+    The start decides how many features a row uses after it: about ten, or from the default start, when
+    `sparse`, three to seven.
+    """
+    start = {} if sparse else {"noise_share": 0.1, "features_per_row": 10.0}
     mask = np.random.default_rng(1).random(patches.shape) < observed
     rows = ArrayRows(patches, ~mask)
     gibbs_ssvi = Algorithm("gibbs-ssvi", "sampled", kernels.Gibbs())
     steps = svi(
         rows,
-        random_posterior(rows, n_features, seed=0),
+        random_posterior(rows, n_features, seed=0, **start),
         gibbs_ssvi,
         n_steps=n_steps,
         batch_size=1024,

@@ -80,12 +80,18 @@ def growth(results: dict) -> str:
     )
 
 
+def sparse(results: dict) -> str:
+    fewer = json.loads((HERE / "results" / "kernels-sparse.json").read_text())
+    fewer["methods"] = [row for row in fewer["methods"] if row["shape"] == "K=256 D=64"]
+    return f"{peers(fewer)}\n\n{methods(fewer)}"
+
+
 def main() -> None:
     """Replace what stands between the markers of each table."""
     results = json.loads((HERE / "results" / "kernels.json").read_text())
     path = HERE / "README.md"
     text = path.read_text()
-    for write in (peers, methods, ceilings, growth):
+    for write in (peers, sparse, methods, ceilings, growth):
         begin, end = f"<!-- {write.__name__} -->", "<!-- end -->"
         pattern = re.escape(begin) + ".*?" + re.escape(end)
         content = f"{begin}\n{write(results)}\n{end}"
