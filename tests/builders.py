@@ -1,8 +1,11 @@
 """Small random views, batches and posteriors."""
 
+from dataclasses import fields
+
 import numpy as np
 
 from bpfa import Batch, GlobalPosterior, Priors
+from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.view import GlobalView
 
 VIEWS = ("sampled", "expected")
@@ -31,7 +34,7 @@ def random_batch(rng, N, D, mask="random"):
     return Batch(rng.normal(size=(N, D)), random_mask(rng, N, D, mask))
 
 
-def random_posterior(rng, n_rows, K, D, per_column=True):
+def random_posterior(rng, n_rows, K, D, per_column=True, joint=False, weights="all"):
     """A posterior with wide, unequal factors, so that no term of a bound can hide."""
     return GlobalPosterior(
         priors=Priors(a=2.0, b=3.0, c0=1.5, d0=0.7, e0=2.5, f0=1.2),
@@ -42,6 +45,22 @@ def random_posterior(rng, n_rows, K, D, per_column=True):
         d=2.0,
         e=5.0,
         f=6.0,
-        tau=rng.uniform(5.0, 30.0, size=(K, D if per_column else 1)),
-        mu=rng.normal(scale=8.0, size=(K, D)),
+        features=random_features(rng, K, D, per_column, joint),
+        weights=weights,
     )
+
+
+def random_features(rng, K, D, per_column=True, joint=False):
+    n_precisions = D if per_column else 1
+    tau = rng.uniform(5.0, 30.0, size=(K, n_precisions))
+    mu = rng.normal(scale=8.0, size=(K, D))
+    if not joint:
+        return FactorisedFeatures(tau, mu)
+    root = rng.normal(scale=2.0, size=(n_precisions, K, K))
+    return JointFeatures(root @ root.transpose(0, 2, 1) + tau.T[:, :, None] * np.eye(K), mu)
+
+
+def natural(posterior):
+    """Every natural parameter by name."""
+    features = {field.name: getattr(posterior.features, field.name) for field in fields(posterior.features)}
+    return {name: getattr(posterior, name) for name in "abcdef"} | features

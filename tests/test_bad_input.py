@@ -9,6 +9,7 @@ from builders import random_batch, random_posterior, random_view
 
 import bpfa
 from bpfa import ArrayRows, Batch, ChainPosterior, GlobalPosterior, Priors, Schedule, initialise
+from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.local import Gibbs, LocalState, MeanField, SpikeSlab
 from bpfa.philox import Stream
 from bpfa.sampler import gibbs_sampler
@@ -107,8 +108,23 @@ CALLS = {
             **dict.fromkeys("ab", POSITIVE_ARRAY),
             "priors": [*PRIORS, None],
             "n_rows": INTEGER,
+            "weights": ["idle", None],
+        },
+    ),
+    "FactorisedFeatures": (
+        FactorisedFeatures,
+        {"tau": np.ones((K, D)), "mu": np.ones((K, D))},
+        {
             "tau": [np.zeros((K, D)), np.ones((K, D + 1)), np.ones(K), np.full((K, D), np.nan), "text"],
             "mu": [np.ones(D), np.empty((K, 0)), np.full((K, D), np.nan), np.full((K, D), np.inf), "text"],
+        },
+    ),
+    "JointFeatures": (
+        JointFeatures,
+        {"P": np.ones((D, K, K)), "h": np.ones((K, D))},
+        {
+            "P": [np.ones((D + 1, K, K)), np.ones((K, K)), np.full((1, K, K), np.inf), "text"],
+            "h": [np.ones(D), np.empty((K, 0)), np.full((K, D), np.nan), "text"],
         },
     ),
     "GlobalPosterior.step": (
@@ -117,7 +133,7 @@ CALLS = {
         {
             "sums": [
                 SpikeSlab().sums(VIEW, NO_ROWS, STREAM.rows(NO_ROWS.ids, 1)),
-                replace(SUMS, S=SUMS.S[:, 1:]),
+                replace(SUMS, n=SUMS.n[1:]),
             ],
             "rho": [-0.1, 1.1, np.nan, "a"],
         },

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from bpfa import ChainPosterior, algorithm, full_bound, held_out_score, posterior_draws
 from bpfa.data import Batch
+from bpfa.features import FactorisedFeatures
 from bpfa.local import LocalState, MeanField, SpikeSlab
 from bpfa.philox import Stream
 from bpfa.statistics import LocalSums
@@ -34,12 +35,14 @@ class TestFeatures:
         def bound(tau, mu):
             new = replace(
                 posterior,
-                tau=np.vstack([np.broadcast_to(tau, self.D), posterior.tau[1:]]),
-                mu=np.vstack([mu, posterior.mu[1:]]),
+                features=FactorisedFeatures(
+                    tau=np.vstack([np.broadcast_to(tau, self.D), posterior.features.tau[1:]]),
+                    mu=np.vstack([mu, posterior.features.mu[1:]]),
+                ),
             )
             return full_bound(new, batch, local, q)
 
-        return target.tau[0], target.mu[0], view.g_o, moments.zw2[:, 0], bound
+        return target.features.tau[0], target.features.mu[0], view.g_o, moments.zw2[:, 0], bound
 
     def test_mu_needs_the_noise_precision(self, setting):
         tau, mu, g_o, _, bound = setting

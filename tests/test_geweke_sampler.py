@@ -6,10 +6,14 @@ from builders import random_mask
 from geweke import BROKEN, BROKEN_SLABS, RIGHT, draw_locals, draw_values, smallest_pvalue
 from scipy.special import logit
 
+import bpfa.kernels
 import bpfa.local.gibbs
 from bpfa import Batch, Priors
+from bpfa.features import JointFeatures
+from bpfa.local.gibbs import moments
 from bpfa.philox import Stream
 from bpfa.sampler import GibbsSampler
+from bpfa.statistics import JointSums
 from bpfa.view import GlobalView
 
 N, K, D, N_SWEEPS = 6, 3, 4, 10
@@ -50,10 +54,10 @@ def statistics(view, state, y):
     }
 
 
-def replicate(sampler_class, local, seed):
+def replicate(sampler_class, local, seed, **form):
     rng = np.random.default_rng((3, seed))
     view, state, y = draw_everything(rng)
-    sampler = sampler_class(Batch(y, OBSERVED), PRIORS, view, Stream.from_seed(seed), local, state)
+    sampler = sampler_class(Batch(y, OBSERVED), PRIORS, view, Stream.from_seed(seed), local, state, **form)
     for _ in range(N_SWEEPS):
         sampler.sweep()
         y = draw_values(sampler.view, sampler.state.x, rng)
@@ -61,13 +65,13 @@ def replicate(sampler_class, local, seed):
     return statistics(sampler.view, sampler.state, y)
 
 
-def geweke(sampler_class, local, n_replicates):
+def geweke(sampler_class, local, n_replicates, **form):
     def by_name(replicates):
         return {name: [values[name] for values in replicates] for name in replicates[0]}
 
     rng = np.random.default_rng(4)
     return smallest_pvalue(
-        by_name([replicate(sampler_class, local, seed) for seed in range(n_replicates)]),
+        by_name([replicate(sampler_class, local, seed, **form) for seed in range(n_replicates)]),
         by_name([statistics(*draw_everything(rng)) for _ in range(5 * n_replicates)]),
     )
 
@@ -75,6 +79,14 @@ def geweke(sampler_class, local, n_replicates):
 @pytest.mark.parametrize("blocked", [True, False])
 def test_sampler_leaves_the_joint_distribution(methods, blocked):
     assert geweke(GibbsSampler, methods.Gibbs(blocked=blocked), n_replicates=2000) > RIGHT
+
+
+@pytest.mark.parametrize(
+    ("features", "weights"), [("joint", "all"), ("factorised", "active"), ("joint", "active")]
+)
+def test_other_draws_of_features_and_weights_leave_it_too(features, weights):
+    form = {"features": features, "weights": weights}
+    assert geweke(GibbsSampler, bpfa.kernels.Gibbs(), n_replicates=2000, **form) > RIGHT
 
 
 class Tampered:
@@ -107,6 +119,21 @@ class ErrorNotHalved(GibbsSampler):
     def _draw_phi(self, x, rng):
         phi, residual = super()._draw_phi(x, rng)
         return phi, residual * 2**0.5
+
+
+class FeaturesIndependent(GibbsSampler):
+    """The joint draw of phi forgets what features share."""
+
+    def _draw_phi_jointly(self, x, rng):
+        sums = JointSums.of(self.view, self.batch, moments(self.view, self.state))
+        P = self.view.g_o * sums.XX * np.eye(K) + D * np.eye(K)
+        phi = JointFeatures(P, self.view.g_o * sums.XY).sampled(rng)
+        return phi, self.batch.values - (x @ phi) * OBSERVED
+
+
+def test_broken_joint_draw_is_caught():
+    form = {"features": "joint", "weights": "active"}
+    assert geweke(FeaturesIndependent, bpfa.local.Gibbs(), n_replicates=300, **form) < BROKEN
 
 
 @pytest.mark.parametrize("broken", [PhiTooWide, IdleWeightsForgotten, ErrorNotHalved])

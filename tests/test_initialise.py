@@ -29,7 +29,7 @@ DATA = {
 def test_start_is_usable(initialise, kind):
     rows = ArrayRows(DATA[kind])
     posterior = initialise(rows, K, seed=0)
-    assert posterior.mu.shape == (K, rows.n_columns)
+    assert posterior.features.shape == (K, rows.n_columns)
     assert posterior.n_rows == rows.n_rows
     for view in (posterior.expected(), posterior.sampled(np.random.default_rng(0))):
         view.checked()
@@ -38,7 +38,7 @@ def test_start_is_usable(initialise, kind):
 @pytest.mark.parametrize("initialise", INITIALISERS)
 def test_seed(initialise):
     rows = ArrayRows(Y)
-    first, again, other = (initialise(rows, K, seed=seed).mu for seed in (0, 0, 1))
+    first, again, other = (initialise(rows, K, seed=seed).features.mu for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -102,7 +102,7 @@ def test_gibbs_start_has_learned():
     view, batch = posterior.expected(), rows.take(np.arange(500))
     sums = Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1))
     after = posterior.target(sums, view.g_o)
-    assert 0.5 < after.tau.sum() / posterior.tau.sum() < 2
+    assert 0.5 < after.features.tau.sum() / posterior.features.tau.sum() < 2
 
 
 @pytest.mark.parametrize("initialise", INITIALISERS)

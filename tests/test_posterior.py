@@ -4,26 +4,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import random_batch, random_posterior
+from builders import natural, random_batch, random_posterior
 from scipy import stats
 from scipy.special import digamma, polygamma
 
+from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.local import SpikeSlab
 from bpfa.philox import Stream
 
 N, K, D = 10, 3, 4
-NATURAL = ("a", "b", "c", "d", "e", "f", "tau", "mu")
+FORMS = {"factorised": ("tau", "mu"), "joint": ("P", "h")}
 
 
-@pytest.fixture
-def posterior():
-    return random_posterior(np.random.default_rng(0), N, K, D)
+@pytest.fixture(params=FORMS)
+def form(request):
+    return request.param
 
 
-def test_expected_view(posterior):
+@pytest.fixture(params=["all", "active"])
+def posterior(request, form):
+    return random_posterior(np.random.default_rng(0), N, K, D, joint=form == "joint", weights=request.param)
+
+
+def test_expected_view():
+    posterior = random_posterior(np.random.default_rng(0), N, K, D)
     view = posterior.expected()
-    np.testing.assert_allclose(view.phi, posterior.mu / posterior.tau)
-    np.testing.assert_allclose(view.v, 1 / posterior.tau)
+    np.testing.assert_allclose(view.phi, posterior.features.mu / posterior.features.tau)
+    np.testing.assert_allclose(view.v, 1 / posterior.features.tau)
     np.testing.assert_allclose(view.logit, digamma(posterior.a) - digamma(posterior.b))
     np.testing.assert_allclose([view.g_o, view.g_w], [posterior.c / posterior.d, posterior.e / posterior.f])
 
@@ -37,10 +44,13 @@ def test_sampled_views_are_draws(posterior):
         return np.array([getattr(view, name) for view in views])
 
     # log pi - log(1 - pi) has mean digamma(a) - digamma(b) and variance trigamma(a) + trigamma(b)
-    expected = posterior.expected()
     for name, mean, variance in (
-        ("phi", expected.phi, expected.v),
-        ("logit", expected.logit, polygamma(1, posterior.a) + polygamma(1, posterior.b)),
+        ("phi", posterior.features.mean, posterior.features.variance),
+        (
+            "logit",
+            digamma(posterior.a) - digamma(posterior.b),
+            polygamma(1, posterior.a) + polygamma(1, posterior.b),
+        ),
     ):
         standardised = (draws(name) - mean) / np.sqrt(variance)
         assert np.abs(standardised.mean(axis=0)).max() < 4 * M**-0.5
@@ -51,20 +61,20 @@ def test_sampled_views_are_draws(posterior):
 
 
 def sums_under(posterior, batch):
-    view = posterior.expected()
-    return SpikeSlab().sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1)), view.g_o
+    view = posterior.sampled(np.random.default_rng(5))
+    draws = Stream.from_seed(0).rows(batch.ids, step=1)
+    return posterior.local_sums(SpikeSlab(), view, batch, draws), view.g_o
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
 def test_step_moves_natural_parameters_linearly(posterior, rho):
     sums, g_o = sums_under(posterior, random_batch(np.random.default_rng(2), 5, D))
-    target, moved = posterior.target(sums, g_o), posterior.step(sums, rho, g_o)
-    for name in NATURAL:
-        old, new = getattr(posterior, name), getattr(target, name)
-        np.testing.assert_allclose(getattr(moved, name), (1 - rho) * old + rho * new, err_msg=name)
+    old, new = natural(posterior), natural(posterior.target(sums, g_o))
+    for name, moved in natural(posterior.step(sums, rho, g_o)).items():
+        np.testing.assert_allclose(moved, (1 - rho) * old[name] + rho * new[name], err_msg=name)
 
 
-def test_target_is_prior_plus_scaled_sums(posterior):
+def test_target_is_prior_plus_scaled_sums(posterior, form):
     sums, g_o = sums_under(posterior, random_batch(np.random.default_rng(2), 5, D))
     target, priors = posterior.target(sums, g_o), posterior.priors
     s = N / 5
@@ -73,30 +83,76 @@ def test_target_is_prior_plus_scaled_sums(posterior):
         "b": priors.b * (K - 1) / K + s * (5 - sums.n),
         "c": priors.c0 + s * sums.O / 2,
         "d": priors.d0 + s * sums.SSE / 2,
-        "e": priors.e0 + N * K / 2,
-        "f": priors.f0 + s * sums.W2 / 2,
-        "tau": D + s * g_o * sums.T,
-        "mu": s * g_o * sums.S,
     }
-    for name in NATURAL:
-        np.testing.assert_allclose(getattr(target, name), expected[name], err_msg=name)
+    if posterior.weights == "all":
+        expected |= {"e": priors.e0 + N * K / 2, "f": priors.f0 + s * sums.W2 / 2}
+    else:
+        expected |= {"e": priors.e0 + s * sums.n.sum() / 2, "f": priors.f0 + s * sums.ZW2 / 2}
+    if form == "factorised":
+        expected |= {"tau": D + s * g_o * sums.T, "mu": s * g_o * sums.S}
+    else:
+        expected |= {"P": D * np.eye(K) + s * g_o * sums.XX, "h": s * g_o * sums.XY}
+    for name, value in natural(target).items():
+        np.testing.assert_allclose(value, expected[name], err_msg=name)
 
 
-def test_one_number_per_feature_until_an_entry_is_missing():
+def test_one_precision_for_all_columns_until_an_entry_is_missing(form):
     rng = np.random.default_rng(3)
-    posterior = random_posterior(rng, N, K, D, per_column=False)
-    for mask, shape in (("full", (K, 1)), ("random", (K, D)), ("full", (K, D))):
+    posterior = random_posterior(rng, N, K, D, per_column=False, joint=form == "joint")
+    for mask, n_precisions in (("full", 1), ("random", D), ("full", D)):
         sums, g_o = sums_under(posterior, random_batch(rng, 5, D, mask))
         posterior = posterior.step(sums, 0.5, g_o)
-        assert posterior.tau.shape == shape
+        shapes = {"factorised": (K, n_precisions), "joint": (n_precisions, K, K)}
+        assert getattr(posterior.features, FORMS[form][0]).shape == shapes[form]
+        assert posterior.features.variance.shape == (K, n_precisions)
+
+
+def test_joint_draws_have_the_covariance_of_their_precision():
+    posterior = random_posterior(np.random.default_rng(0), N, K, D, joint=True)
+    rng, M = np.random.default_rng(6), 20_000
+    draws = np.stack([posterior.features.sampled(rng) for _ in range(M)])
+    for d in range(D):
+        covariance = np.linalg.inv(posterior.features.P[d])
+        # The error of an empirical covariance is at most (2/M)^(1/2) of the product of the deviations.
+        scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        assert (np.abs(np.cov(draws[:, :, d].T) - covariance) / scale).max() < 4 * (2 / M) ** 0.5
+        np.testing.assert_allclose(covariance @ posterior.features.h[:, d], posterior.features.mean[:, d])
+
+
+def test_joint_features_without_correlation_are_factorised_ones():
+    rng = np.random.default_rng(7)
+    phi = rng.normal(size=(K, D))
+    joint, factorised = JointFeatures.around(phi, 9.0), FactorisedFeatures.around(phi, 9.0)
+    np.testing.assert_allclose(joint.mean, factorised.mean)
+    np.testing.assert_allclose(joint.variance, factorised.variance)
+    np.testing.assert_allclose(joint.divergence(), factorised.divergence())
+    for seed in range(3):
+        draws = [features.sampled(np.random.default_rng(seed)) for features in (joint, factorised)]
+        np.testing.assert_allclose(*draws)
+
+
+def test_expected_view_of_joint_features_has_their_second_moments():
+    """Products of the features summed over columns, E[phi_k phi_j], are all that a complete row can see."""
+    posterior = random_posterior(np.random.default_rng(0), N, K, D, per_column=False, joint=True)
+    view, features = posterior.expected(), posterior.features
+    seen = view.phi @ view.phi.T
+    np.testing.assert_allclose(seen, features.mean @ features.mean.T + D * np.linalg.inv(features.P[0]))
+    with pytest.raises(ValueError, match="one for all columns"):
+        random_posterior(np.random.default_rng(0), N, K, D, joint=True).expected()
+
+
+def test_precision_that_is_no_precision_is_refused():
+    features = JointFeatures(-np.ones((D, K, K)), np.ones((K, D)))
+    with pytest.raises(ValueError, match="column 0 is not positive definite"):
+        features.sampled(np.random.default_rng(0))
 
 
 def test_a_step_leaves_the_old_posterior_alone(posterior):
-    before = {name: np.copy(getattr(posterior, name)) for name in NATURAL}
+    before = {name: np.copy(value) for name, value in natural(posterior).items()}
     sums, g_o = sums_under(posterior, random_batch(np.random.default_rng(2), 5, D))
     posterior.step(sums, 0.5, g_o)
-    for name in NATURAL:
-        np.testing.assert_array_equal(getattr(posterior, name), before[name])
+    for name, value in natural(posterior).items():
+        np.testing.assert_array_equal(value, before[name])
 
 
 def test_summaries(posterior):

@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from builders import random_batch, random_posterior
+from builders import natural, random_batch, random_posterior
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from bpfa.philox import Stream
 from bpfa.svi import batches, svi
 
 N, K, D = 30, 3, 4
-NATURAL = ("a", "b", "c", "d", "e", "f", "tau", "mu")
 GRID = [name for name in ALGORITHMS if name != "gibbs"]
 
 
@@ -43,8 +42,9 @@ def run(rows, posterior, name="mf-ssvi", n_steps=7, batch_size=8, seed=2, schedu
 
 
 def assert_same_bits(a, b):
-    for name in NATURAL:
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    theirs = natural(b)
+    for name, value in natural(a).items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
 @given(n_rows=st.integers(1, 60), batch_size=st.integers(1, 70), seed=st.integers(0, 9))
@@ -92,11 +92,10 @@ def test_a_step_moves_to_the_target_of_its_batch(rows, posterior, rho_is_one):
     )
     view = posterior.expected()
     sums = mean_field.sums(view, rows.take(np.arange(N)), Stream.from_seed(0).rows(np.arange(N), 1))
-    target, rho = posterior.target(sums, view.g_o), schedule(1)
+    old, target, rho = natural(posterior), natural(posterior.target(sums, view.g_o)), schedule(1)
     assert (rho == 1) == rho_is_one
-    for name in NATURAL:
-        expected = (1 - rho) * getattr(posterior, name) + rho * getattr(target, name)
-        np.testing.assert_allclose(getattr(progress.posterior, name), expected, err_msg=name)
+    for name, value in natural(progress.posterior).items():
+        np.testing.assert_allclose(value, (1 - rho) * old[name] + rho * target[name], err_msg=name)
 
 
 def test_a_batch_speaks_for_all_rows(posterior):
@@ -169,9 +168,9 @@ def test_column_with_nothing_observed_keeps_its_prior(posterior, name):
     y = np.random.default_rng(4).normal(size=(N, D))
     y[:, 2] = np.nan
     *_, last = run(ArrayRows(y), posterior, name)
-    np.testing.assert_allclose(last.posterior.mu[:, 2], 0.0)
-    np.testing.assert_allclose(last.posterior.tau[:, 2], D)
-    assert (last.posterior.tau[:, 0] > D).all()
+    np.testing.assert_allclose(last.posterior.features.mu[:, 2], 0.0)
+    np.testing.assert_allclose(last.posterior.features.tau[:, 2], D)
+    assert (last.posterior.features.tau[:, 0] > D).all()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -230,3 +229,33 @@ def test_a_fault_of_the_source_is_not_called_non_finite(posterior):
     rows = Broken(np.zeros((N, D)))
     with pytest.raises(ValueError, match="the file is gone"):
         list(run(rows, posterior))
+
+
+@pytest.mark.parametrize("name", GRID)
+@pytest.mark.parametrize("features", ["factorised", "joint"])
+def test_every_cell_learns(name, features):
+    """The noise comes down to its 0.1 on complete data, where every cell can have either form of features."""
+    data = draw_data(2000, 8, 3, g_o=100.0, g_w=1.0, seed=2)
+    weights = "all" if name.startswith("mf") else "active"
+    options = {"features": features, "weights": weights, "n_steps": 150, "batch_size": 400, "seed": 0}
+    *_, last = train(data.y, 6, algorithm=name, **options)
+    assert 0.08 < last.posterior.noise_std < 0.13
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_joint_features_with_missing_entries(name):
+    data = draw_data(300, 8, 3, g_o=100.0, g_w=1.0, seed=3)
+    missing = np.random.default_rng(0).random(data.y.shape) < 0.2
+    run = train(data.y, 6, missing=missing, algorithm=name, features="joint", n_steps=5, seed=0)
+    if ALGORITHMS[name].view == "sampled":
+        *_, last = run
+        assert last.posterior.features.P.shape == (8, 6, 6)
+    else:
+        with pytest.raises(ValueError, match=f"features='joint': '{name}' sees expectations"):
+            next(run)
+
+
+@pytest.mark.parametrize("name", ["mf-svi", "mf-ssvi"])
+def test_mean_field_has_no_idle_weights(name):
+    with pytest.raises(ValueError, match="weights='active'"):
+        train(np.ones((3, 2)), 2, algorithm=name, weights="active")

@@ -8,6 +8,8 @@ import numpy as np
 
 from bpfa import kernels, local
 from bpfa._checks import check_choice
+from bpfa.data import Batch
+from bpfa.features import JointFeatures
 from bpfa.local import LocalMethod
 from bpfa.posterior import GlobalPosterior
 from bpfa.view import GlobalView
@@ -25,6 +27,16 @@ class Algorithm(NamedTuple):
     def view_of(self, posterior: GlobalPosterior, rng: np.random.Generator) -> GlobalView:
         """Return what the local method is to see of the posterior."""
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
+
+    def check_suits(self, posterior: GlobalPosterior, batch: Batch) -> None:
+        """Refuse what no expected view can show: joint features of rows with missing entries."""
+        joint = isinstance(posterior.features, JointFeatures)
+        if self.view == "expected" and joint and not batch.complete:
+            raise ValueError(
+                f"features='joint': {self.name!r} sees expectations, and can have joint features only where "
+                "no entry is missing; expected features='factorised', or an algorithm that sees a draw, such "
+                "as 'gibbs-ssvi'"
+            )
 
 
 class Cell(NamedTuple):

@@ -7,6 +7,7 @@ from scipy.special import betaln, digamma, gammaln
 
 from bpfa._checks import Array, check_array, check_instance
 from bpfa.data import Batch
+from bpfa.local import MeanField
 from bpfa.local.variational import LocalPosterior, Variational
 from bpfa.posterior import GlobalPosterior
 
@@ -49,21 +50,28 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
         ("q", q, LocalPosterior),
     ):
         check_instance(name, value, kind)
+    if posterior.weights == "active" and isinstance(local, MeanField):
+        raise ValueError("posterior.weights='active': mean field has no idle weights; expected 'all'")
     expected = (posterior.n_rows, posterior.n_columns)
     if batch.values.shape != expected:
         raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
     for array in q:
         check_array("q", array, (posterior.n_rows, posterior.n_features))
     view = posterior.expected()
-    local_bound = float(local.bound(view, batch, q).sum())
+    # Joint features have columns beside those of the data, in which no noise is paid for.
+    seen = batch.padded_to(view.phi.shape[1])
+    n_extra = len(batch) * (seen.n_columns - batch.n_columns)
+    local_bound = float(local.bound(view, seen, q).sum() - n_extra / 2 * np.log(view.g_o / (2 * np.pi)))
     # The local bound has log g_o, log g_w and log(1 - pi) at the view's values; here their expectations
     # under q(globals) take their place.
     log_g_o = digamma(posterior.c) - np.log(posterior.d)
     log_g_w = digamma(posterior.e) - np.log(posterior.f)
     log_not_pi = digamma(posterior.b) - digamma(posterior.a + posterior.b)
+    # With the idle weights integrated out, the slabs in use alone speak of g_w.
+    n_weights = q.theta.sum() if posterior.weights == "active" else q.theta.size
     corrections = (
         batch.observed.sum() / 2 * (log_g_o - np.log(view.g_o))
-        + len(batch) * posterior.n_features / 2 * (log_g_w - np.log(view.g_w))
+        + n_weights / 2 * (log_g_w - np.log(view.g_w))
         + len(batch) * (log_not_pi + np.logaddexp(0.0, view.logit)).sum()
     )
     return local_bound + float(corrections) - global_divergence(posterior)
@@ -71,11 +79,9 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
 
 def global_divergence(posterior: GlobalPosterior) -> float:
     """Kullback-Leibler divergence of q(globals) from their prior."""
-    priors, D = posterior.priors, posterior.n_columns
-    mean, variance = np.broadcast_arrays(posterior.mu / posterior.tau, 1 / posterior.tau)
-    phi = (np.log(1 / (D * variance)) + D * (variance + mean**2) - 1).sum() / 2
+    priors = posterior.priors
     return float(
-        phi
+        posterior.features.divergence()
         + _beta_divergence(posterior.a, posterior.b, *priors.beta(posterior.n_features)).sum()
         + _gamma_divergence(posterior.c, posterior.d, priors.c0, priors.d0)
         + _gamma_divergence(posterior.e, posterior.f, priors.e0, priors.f0)

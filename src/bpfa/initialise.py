@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_instance, check_integer, check_number
+from bpfa._checks import Array, check_choice, check_instance, check_integer, check_number
 from bpfa.data import Batch, Rows
+from bpfa.features import FEATURES
 from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.sampler import GibbsSampler
-from bpfa.statistics import LocalSums
+from bpfa.statistics import JointSums, LocalSums
 
 __all__ = ["data_posterior", "gibbs_posterior", "random_posterior"]
 
@@ -33,6 +34,8 @@ def random_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
+    features: str = "factorised",
+    weights: str = "all",
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
 ) -> GlobalPosterior:
@@ -46,6 +49,10 @@ def random_posterior(
         K.
     priors : Priors, optional
     seed : int or Stream, optional
+    features : str
+        "factorised" or "joint": the form of q(phi).
+    weights : str
+        "all" or "active": what q(g_w) is learned from.
     noise_share : float
         Share of the data's variance that is called noise at the start.
     features_per_row : float
@@ -55,18 +62,33 @@ def random_posterior(
     --------
     >>> from bpfa.data import ArrayRows
     >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
-    >>> random_posterior(rows, 3, seed=0).mu.shape
+    >>> random_posterior(rows, 3, seed=0).features.shape
     (3, 4)
     """
     rng = _begin(rows, n_features, seed)
     check_number("noise_share", noise_share, low=0.0, open_low=True)
     check_number("features_per_row", features_per_row, low=0.0, open_low=True)
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
-    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), noise_share, features_per_row)
+    return _around(
+        phi,
+        _scale_batch(rows, rng),
+        rows,
+        as_priors(priors),
+        features,
+        weights,
+        noise_share,
+        features_per_row,
+    )
 
 
 def data_posterior(
-    rows: Rows, n_features: int, priors: Priors | None = None, *, seed: int | Stream | None = None
+    rows: Rows,
+    n_features: int,
+    priors: Priors | None = None,
+    *,
+    seed: int | Stream | None = None,
+    features: str = "factorised",
+    weights: str = "all",
 ) -> GlobalPosterior:
     """Start from rows of the data, each scaled to unit length, its missing entries drawn from the prior.
 
@@ -76,7 +98,7 @@ def data_posterior(
     --------
     >>> from bpfa.data import ArrayRows
     >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
-    >>> data_posterior(rows, 3, seed=0).mu.shape
+    >>> data_posterior(rows, 3, seed=0).features.shape
     (3, 4)
     """
     rng = _begin(rows, n_features, seed)
@@ -90,7 +112,7 @@ def data_posterior(
     usable = observed & (power > 0)
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
-    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors))
+    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), features, weights)
 
 
 def gibbs_posterior(
@@ -99,6 +121,8 @@ def gibbs_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
+    features: str = "factorised",
+    weights: str = "all",
     n_subset: int = 1000,
     n_sweeps: int = 30,
     local: Gibbs | None = None,
@@ -111,6 +135,8 @@ def gibbs_posterior(
     n_features : int
     priors : Priors, optional
     seed : int or Stream, optional
+    features, weights : str
+        As in `random_posterior`; the sampler draws phi and g_w in the same way.
     n_subset : int
         Rows of the subset; all rows when there are fewer.
     n_sweeps : int
@@ -128,18 +154,20 @@ def gibbs_posterior(
     n_subset = check_integer("n_subset", n_subset, low=1)
     n_sweeps = check_integer("n_sweeps", n_sweeps, low=1)
     stream = _stream(seed).child("gibbs initialise")
-    start = random_posterior(rows, n_features, priors, seed=stream)
+    start = random_posterior(rows, n_features, priors, seed=stream, features=features, weights=weights)
     rng = stream.generator(0)
     batch = rows.take(_some_ids(rows.n_rows, n_subset, rng))
-    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream, local)
+    sampler = GibbsSampler(
+        batch, start.priors, start.sampled(rng), stream, local, features=features, weights=weights
+    )
     for _ in range(n_sweeps):
         sampler.sweep()
-    sums = LocalSums.of(sampler.view, batch, moments(sampler.view, sampler.state))
+    kind: type[LocalSums] | type[JointSums] = JointSums if features == "joint" else LocalSums
+    sums = kind.of(sampler.view, batch, moments(sampler.view, sampler.state))
     posterior = start.target(sums, sampler.view.g_o)
     # A feature that no row uses would have mean zero and could never wake under an expected view: it keeps
     # the sampler's draw from the prior.
-    unused = (sums.n == 0)[:, None]
-    return replace(posterior, mu=np.where(unused, posterior.tau * sampler.view.phi, posterior.mu))
+    return replace(posterior, features=posterior.features.with_means(sums.n == 0, sampler.view.phi))
 
 
 def _begin(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.Generator:
@@ -167,10 +195,13 @@ def _around(
     sample: Batch,
     rows: Rows,
     priors: Priors,
+    features: str,
+    weights: str,
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
 ) -> GlobalPosterior:
     """Return a confident posterior around these features, at the scale of a sample of the data."""
+    form = FEATURES[check_choice("features", features, tuple(FEATURES))]
     n_features, D = phi.shape
     N = rows.n_rows
     with np.errstate(over="ignore"):
@@ -181,8 +212,8 @@ def _around(
     # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
     g_w = pi * n_features / (D * variance)
     # Each parameter as if all N rows had spoken, so that neither view is vague.
-    c, e = priors.c0 + N * D / 2, priors.e0 + N * n_features / 2
-    tau = np.full((n_features, 1), D + N * pi / (noise_share * variance) / g_w)
+    n_weights = N * n_features * (pi if weights == "active" else 1.0)
+    c, e = priors.c0 + N * D / 2, priors.e0 + n_weights / 2
     a0, b0 = priors.beta(n_features)
     return GlobalPosterior(
         priors=priors,
@@ -193,6 +224,6 @@ def _around(
         d=c * noise_share * variance,
         e=e,
         f=e / g_w,
-        tau=tau,
-        mu=phi * tau,
+        features=form.around(phi, D + N * pi / (noise_share * variance) / g_w),
+        weights=weights,
     )

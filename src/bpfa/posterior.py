@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import digamma
 
-from bpfa._checks import Array, check_array, check_instance, check_integer, check_number
+from bpfa._checks import Array, check_array, check_choice, check_instance, check_integer, check_number
+from bpfa.data import Batch
+from bpfa.features import FactorisedFeatures, JointFeatures
+from bpfa.local import LocalMethod
 from bpfa.model import Priors, log_gamma_draw
-from bpfa.statistics import LocalSums
+from bpfa.philox import RowDraws
+from bpfa.statistics import JointSums, LocalSums
 from bpfa.view import GlobalView
 
-__all__ = ["GlobalPosterior"]
+__all__ = ["WEIGHTS", "GlobalPosterior"]
+
+WEIGHTS = ("active", "all")
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,8 @@ class GlobalPosterior:
 
     ::
 
-        q(pi_k) = Beta(a_k, b_k)      q(phi_kd) = N(mu_kd / tau_kd, 1 / tau_kd)
-        q(g_o)  = Gamma(c, d)         q(g_w)    = Gamma(e, f)
+        q(pi_k) = Beta(a_k, b_k)      q(phi): `features`
+        q(g_o)  = Gamma(c, d)         q(g_w) = Gamma(e, f)
 
     Parameters
     ----------
@@ -31,8 +37,12 @@ class GlobalPosterior:
         Size N of the whole data set, to which the sums of a batch are scaled.
     a, b : array, shape (K,)
     c, d, e, f : float
-    tau : array, shape (K, D), or (K, 1) while no missing entry has been seen
-    mu : array, shape (K, D)
+    features : FactorisedFeatures or JointFeatures
+        q(phi).
+    weights : str
+        What q(g_w) is learned from: the "active" weights, the idle ones integrated out, or "all", as in the
+        paper. It is the same model either way; the idle weights only repeat the g_w they were given, and
+        make it crawl (MATH.md section 5).
     """
 
     priors: Priors
@@ -43,23 +53,18 @@ class GlobalPosterior:
     d: float
     e: float
     f: float
-    tau: Array
-    mu: Array
+    features: FactorisedFeatures | JointFeatures
+    weights: str = "all"
 
     def __post_init__(self) -> None:
         check_instance("priors", self.priors, Priors)
-        mu = check_array("mu", self.mu, (None, None))
-        if 0 in mu.shape:
-            raise ValueError(f"mu: shape {mu.shape}; expected at least one feature and one column")
-        tau = check_array("tau", self.tau, (len(mu), None))
-        if tau.shape[1] not in (1, mu.shape[1]):
-            raise ValueError(f"tau: shape {tau.shape}; expected {mu.shape} or {(len(mu), 1)}")
-        a, b = check_array("a", self.a, (len(mu),)), check_array("b", self.b, (len(mu),))
-        for name, array in (("a", a), ("b", b), ("tau", tau)):
+        check_choice("weights", self.weights, WEIGHTS)
+        K = self.n_features
+        for name in "ab":
+            array = check_array(name, getattr(self, name), (K,))
             if (array <= 0).any():
                 raise ValueError(f"{name}: smallest {array.min()}; expected numbers > 0")
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "mu", mu)
         object.__setattr__(self, "n_rows", check_integer("n_rows", self.n_rows, low=1))
         for name in "cdef":
             object.__setattr__(self, name, check_number(name, getattr(self, name), low=0.0, open_low=True))
@@ -67,12 +72,12 @@ class GlobalPosterior:
     @property
     def n_features(self) -> int:
         """Number of features K."""
-        return int(self.mu.shape[0])
+        return self.features.shape[0]
 
     @property
     def n_columns(self) -> int:
         """Number of columns D."""
-        return int(self.mu.shape[1])
+        return self.features.shape[1]
 
     @property
     def pi(self) -> Array:
@@ -92,9 +97,10 @@ class GlobalPosterior:
 
     def expected(self) -> GlobalView:
         """Return the expected view: what mean-field (unstructured) algorithms see."""
+        phi, v = self.features.expected()
         return GlobalView(
-            phi=self.mu / self.tau,
-            v=1.0 / self.tau,
+            phi=phi,
+            v=v,
             logit=digamma(self.a) - digamma(self.b),
             g_o=self.c / self.d,
             g_w=self.e / self.f,
@@ -102,9 +108,8 @@ class GlobalPosterior:
 
     def sampled(self, rng: np.random.Generator) -> GlobalView:
         """Return a sampled view: a draw of every global, as structured algorithms see."""
-        noise = rng.standard_normal(self.mu.shape)
         return GlobalView(
-            phi=self.mu / self.tau + noise / np.sqrt(self.tau),
+            phi=self.features.sampled(rng),
             v=np.zeros((self.n_features, 1)),
             # log pi - log(1 - pi) of a beta draw is the difference of two log gamma draws.
             logit=log_gamma_draw(self.a, rng) - log_gamma_draw(self.b, rng),
@@ -112,38 +117,52 @@ class GlobalPosterior:
             g_w=rng.gamma(self.e) / self.f,
         )
 
-    def target(self, sums: LocalSums, g_o: float) -> GlobalPosterior:
+    def local_sums(
+        self, local: LocalMethod, view: GlobalView, batch: Batch, draws: RowDraws
+    ) -> LocalSums | JointSums:
+        """Take the sums that this posterior learns from, under a view of it."""
+        return self.features.local_sums(local, view, batch, draws)
+
+    def target(self, sums: LocalSums | JointSums, g_o: float) -> GlobalPosterior:
         """Return prior plus sums scaled to N rows: where a step of size one leads.
 
         Parameters
         ----------
-        sums : LocalSums
-            Of a batch of at least one row.
+        sums : LocalSums or JointSums
+            Of a batch of at least one row, as `local_sums` takes them.
         g_o : float
             Noise precision of the view that the sums were taken under.
         """
+        beside = self._target_beside_features(sums)
+        return replace(beside, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+
+    def _target_beside_features(self, sums: LocalSums | JointSums) -> GlobalPosterior:
+        """Return the target of everything but the features, which may be large."""
         if sums.n_rows < 1:
             raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
-        if sums.S.shape != self.mu.shape:
-            raise ValueError(f"sums.S: shape {sums.S.shape}, expected {self.mu.shape}")
+        if len(sums.n) != self.n_features:
+            raise ValueError(f"sums: of {len(sums.n)} features; expected {self.n_features}")
         s, priors = self.n_rows / sums.n_rows, self.priors
         a0, b0 = priors.beta(self.n_features)
+        if self.weights == "active":
+            n_weights, squares = sums.n.sum(), sums.ZW2
+        else:
+            n_weights, squares = sums.n_rows * self.n_features, sums.W2
         return replace(
             self,
             a=a0 + s * sums.n,
             b=b0 + s * (sums.n_rows - sums.n),
             c=priors.c0 + s * sums.O / 2,
             d=priors.d0 + s * sums.SSE / 2,
-            e=priors.e0 + s * sums.n_rows * self.n_features / 2,
-            f=priors.f0 + s * sums.W2 / 2,
-            tau=self.n_columns + s * g_o * sums.T,
-            mu=s * g_o * sums.S,
+            e=priors.e0 + s * n_weights / 2,
+            f=priors.f0 + s * squares / 2,
         )
 
-    def step(self, sums: LocalSums, rho: float, g_o: float) -> GlobalPosterior:
+    def step(self, sums: LocalSums | JointSums, rho: float, g_o: float) -> GlobalPosterior:
         """Move every natural parameter by rho towards `target(sums, g_o)`."""
         rho = check_number("rho", rho, low=0.0, high=1.0)
-        target = self.target(sums, g_o)
+        target = self._target_beside_features(sums)
+        features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
 
         def moved(old: Array, new: Array) -> Array:
             return (1 - rho) * old + rho * new
@@ -156,6 +175,5 @@ class GlobalPosterior:
             d=(1 - rho) * self.d + rho * target.d,
             e=(1 - rho) * self.e + rho * target.e,
             f=(1 - rho) * self.f + rho * target.f,
-            tau=moved(self.tau, target.tau),
-            mu=moved(self.mu, target.mu),
+            features=features,
         )

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from bpfa import kernels
-from bpfa._checks import Array, check_integer
+from bpfa._checks import Array, check_choice, check_integer
 from bpfa.data import Batch, Rows
+from bpfa.features import FEATURES, JointFeatures
 from bpfa.local import Gibbs, LocalState
+from bpfa.local.gibbs import moments
 from bpfa.model import Priors, log_gamma_draw
 from bpfa.philox import Stream
+from bpfa.posterior import WEIGHTS
 from bpfa.progress import NonFiniteError, Progress
+from bpfa.statistics import JointSums
 from bpfa.view import GlobalView
 
 __all__ = ["ChainPosterior", "GibbsSampler", "gibbs_sampler"]
@@ -76,6 +80,12 @@ class GibbsSampler:
         Its `blocked` says how z and w are drawn.
     state : LocalState, optional
         Where z and w start; z = 0 by default.
+    features : str
+        "factorised": phi is drawn feature by feature, as in the paper; "joint": all features of a column
+        at once.
+    weights : str
+        "all": g_w is drawn given every weight, as in the paper; "active": given those in use, the others
+        integrated out.
     """
 
     def __init__(
@@ -86,7 +96,13 @@ class GibbsSampler:
         stream: Stream,
         local: Gibbs | None = None,
         state: LocalState | None = None,
+        *,
+        features: str = "factorised",
+        weights: str = "all",
     ) -> None:
+        check_choice("features", features, tuple(FEATURES))
+        check_choice("weights", weights, WEIGHTS)
+        self.features, self.weights = features, weights
         self.batch = batch
         self.priors = priors
         self.view = view.checked()
@@ -108,16 +124,18 @@ class GibbsSampler:
         """Draw phi, g_o, pi and g_w, each given all the rest."""
         z, x, priors = self.state.z, self.state.x, self.priors
         n_rows, n_features = z.shape
-        phi, residual = self._draw_phi(x, rng)
+        draw_phi = self._draw_phi_jointly if self.features == "joint" else self._draw_phi
+        phi, residual = draw_phi(x, rng)
         g_o = rng.gamma(priors.c0 + self.batch.observed.sum() / 2) / (priors.d0 + (residual**2).sum() / 2)
         n = z.sum(axis=0)
         a0, b0 = priors.beta(n_features)
         logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
-        # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
-        n_idle = z.size - n.sum()
-        idle = rng.chisquare(n_idle) / self.view.g_w if n_idle else 0.0
-        W2 = (x**2).sum() + idle
-        g_w = rng.gamma(priors.e0 + z.size / 2) / (priors.f0 + W2 / 2)
+        n_weights, squares = float(n.sum()), float((x**2).sum())
+        if self.weights == "all" and n_weights < z.size:
+            # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
+            squares += rng.chisquare(z.size - n_weights) / self.view.g_w
+            n_weights = z.size
+        g_w = rng.gamma(priors.e0 + n_weights / 2) / (priors.f0 + squares / 2)
         return GlobalView(phi, np.zeros((n_features, 1)), logit, float(g_o), float(g_w))
 
     def _draw_phi(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -135,6 +153,14 @@ class GibbsSampler:
             residual[rows] = without_k - x_k[:, None] * (o * phi[k])
         return phi, residual
 
+    def _draw_phi_jointly(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw all features of a column at once; the residual is returned too."""
+        batch, view = self.batch, self.view
+        sums = JointSums.of(view, batch, moments(view, self.state))
+        prior = JointFeatures.around(np.zeros_like(view.phi), tau=1.0)
+        phi = prior.target(sums, view.g_o).sampled(rng)
+        return phi, batch.values - (x @ phi) * batch.observed
+
 
 def gibbs_sampler(
     rows: Rows,
@@ -144,6 +170,8 @@ def gibbs_sampler(
     n_steps: int,
     stream: Stream,
     local: Gibbs | None = None,
+    features: str = "factorised",
+    weights: str = "all",
     n_kept: int = 20,
 ) -> Iterator[Progress]:
     """Run the uncollapsed Gibbs sampler and yield its progress after every sweep.
@@ -159,6 +187,8 @@ def gibbs_sampler(
         Sweeps to make.
     stream : Stream
     local : Gibbs, optional
+    features, weights : str
+        How phi and g_w are drawn, as in `GibbsSampler`.
     n_kept : int
         States of the globals to keep: the newest, and never more than half of those made, so that the first
         half of a short run is left out as burn-in.
@@ -170,7 +200,9 @@ def gibbs_sampler(
     """
     n_steps = check_integer("n_steps", n_steps, low=1)
     n_kept = check_integer("n_kept", n_kept, low=1)
-    sampler = GibbsSampler(rows.take(np.arange(rows.n_rows)), priors, view, stream, local)
+    sampler = GibbsSampler(
+        rows.take(np.arange(rows.n_rows)), priors, view, stream, local, features=features, weights=weights
+    )
     views: deque[GlobalView] = deque(maxlen=n_kept)
     posterior = ChainPosterior((sampler.view,), sampler.state)
     seconds = 0.0

@@ -96,8 +96,10 @@ def posterior_draws(
             raise TypeError(
                 f"posterior: {type(posterior).__name__}; {algorithm.name!r} needs a GlobalPosterior"
             )
-        draws = local_stream.rows(batch.ids, 0)
-        samples = algorithm.local.samples(posterior.expected(), batch, draws, n_draws)
+        algorithm.check_suits(posterior, batch)
+        draws, expected = local_stream.rows(batch.ids, 0), posterior.expected()
+        seen = batch.padded_to(expected.phi.shape[1])
+        samples = algorithm.local.samples(expected, seen, draws, n_draws)
         for view, x in zip(views, samples, strict=True):
             yield PosteriorDraw(x, view.phi, view.g_o)
     else:

@@ -109,9 +109,11 @@ def svi(
     seconds = 0.0
     for step, ids in zip(range(first_step, first_step + n_steps), ids_of_steps, strict=False):
         started, rho = time.perf_counter(), schedule(step)
-        view = algorithm.view_of(posterior, global_stream.generator(step))
-        sums = algorithm.local.sums(view, rows.take(ids), local_stream.rows(ids, step))
+        batch = rows.take(ids)
+        algorithm.check_suits(posterior, batch)
         try:
+            view = algorithm.view_of(posterior, global_stream.generator(step))
+            sums = posterior.local_sums(algorithm.local, view, batch, local_stream.rows(ids, step))
             posterior = posterior.step(sums, rho, view.g_o)
         except ValueError as error:
             # A posterior refuses natural parameters that are not finite, or not positive where they must be.

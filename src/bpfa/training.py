@@ -7,13 +7,15 @@ from functools import partial
 from typing import Any
 
 from bpfa._checks import check_choice, check_instance, check_integer
+from bpfa.algorithms import ALGORITHMS
 from bpfa.algorithms import algorithm as algorithm_named
 from bpfa.data import as_rows
+from bpfa.features import FEATURES
 from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
-from bpfa.posterior import GlobalPosterior
+from bpfa.posterior import WEIGHTS, GlobalPosterior
 from bpfa.progress import Progress
 from bpfa.sampler import gibbs_sampler
 from bpfa.schedule import Schedule
@@ -34,6 +36,8 @@ def train(
     *,
     missing: Any = None,
     algorithm: str = "gibbs-ssvi",
+    features: str = "factorised",
+    weights: str = "all",
     priors: Priors | None = None,
     n_steps: int = 500,
     batch_size: int = 256,
@@ -57,6 +61,13 @@ def train(
         True where an entry is missing, beside those that are NaN.
     algorithm : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
+    features : str
+        "factorised": q(phi) independent over the features, as in the paper; "joint": one Gaussian over all
+        features of a column, which learns in fewer steps. An algorithm that sees expectations can have joint
+        features only where no entry is missing.
+    weights : str
+        What the weight precision is learned from: "all" weights, as in the paper, or the "active" ones, the
+        others integrated out; not for the mean-field kinds, which have no idle weights.
     priors : Priors, optional
     n_steps : int
         Steps, or sweeps over all rows for "gibbs".
@@ -95,6 +106,12 @@ def train(
     check_instance("schedule", schedule, Schedule)
     n_steps = check_integer("n_steps", n_steps, low=1)
     batch_size = check_integer("batch_size", batch_size, low=1)
+    if check_choice("weights", weights, WEIGHTS) == "active" and ALGORITHMS[algorithm].method == "MeanField":
+        raise ValueError(f"weights='active': {algorithm!r} has no idle weights; expected weights='all'")
+    form: dict[str, Any] = {
+        "features": check_choice("features", features, tuple(FEATURES)),
+        "weights": weights,
+    }
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
     if init == "gibbs":
         shared = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
@@ -105,12 +122,12 @@ def train(
 
     # A generator of its own, so that bad arguments raise at the call and not at the first step.
     def steps() -> Iterator[Progress]:
-        posterior = initialiser(rows, n_features, priors, seed=stream)
+        posterior = initialiser(rows, n_features, priors, seed=stream, **form)
         if algorithm == "gibbs":
             assert isinstance(chosen.local, Gibbs)
             start = posterior.sampled(stream.child("start").generator(0))
             yield from gibbs_sampler(
-                rows, start, posterior.priors, n_steps=n_steps, stream=stream, local=chosen.local
+                rows, start, posterior.priors, n_steps=n_steps, stream=stream, local=chosen.local, **form
             )
         else:
             yield from svi(

@@ -76,6 +76,14 @@ class Batch:
         """Number of columns D."""
         return int(self.values.shape[1])
 
+    def padded_to(self, n_columns: int) -> Batch:
+        """Return the same rows with columns of observed zeros up to this number of columns."""
+        n_extra = n_columns - self.n_columns
+        if n_extra <= 0:
+            return self
+        values = np.pad(self.values, ((0, 0), (0, n_extra)))
+        return Batch(values, np.pad(self.observed, ((0, 0), (0, n_extra)), constant_values=True), self.ids)
+
 
 @runtime_checkable
 class Rows(Protocol):

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "driver.h"
+#include "gaussian.h"
 #include "philox.h"
 
 namespace nb = nanobind;
@@ -135,6 +136,25 @@ void define_run(nb::module_& m, const char* name) {
         "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
 }
 
+// A function of SciPy's, from the capsules that its Cython modules export for such use.
+template <class Function>
+Function* function_of(nb::capsule capsule) {
+  return reinterpret_cast<Function*>(capsule.data(capsule.name()));
+}
+
+int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<double, 2> h, In<double, 2> noise,
+                   Out<double, 2> out, int n_threads) {
+  const std::size_t D = h.shape(0), K = h.shape(1);
+  require(P.shape(1) == K && P.shape(2) == K && (P.shape(0) == D || P.shape(0) == 1), "P: expected D or 1 x K x K");
+  require(noise.shape(0) == D && noise.shape(1) == K && out.shape(0) == D && out.shape(1) == K,
+          "noise, out: expected D x K, as h has");
+  auto* const potrf_function = function_of<bpfa::Potrf>(potrf);
+  auto* const trsv_function = function_of<bpfa::Trsv>(trsv);
+  nb::gil_scoped_release release;
+  return bpfa::gaussian_draws(potrf_function, trsv_function, static_cast<int>(D), static_cast<int>(K),
+                              static_cast<int>(P.shape(0)), P.data(), h.data(), noise.data(), out.data(), n_threads);
+}
+
 }  // namespace
 
 NB_MODULE(_cpu, m) {
@@ -153,6 +173,9 @@ NB_MODULE(_cpu, m) {
         nb::call_guard<nb::gil_scoped_release>(), "Measured float32 multiply-adds a second.");
   m.def("copy_rate", &bpfa::copy_rate, "seconds"_a, "n_threads"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Measured bytes read and written a second.");
+  m.def("gaussian_draws", &gaussian_draws, "potrf"_a, "trsv"_a, "P"_a.noconvert(), "h"_a.noconvert(),
+        "noise"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
+        "Fill `out` with draws from N(P_d^-1 h_d, P_d^-1); returns the first column whose P fails, or -1.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
       .def(nb::init<>())
       .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))

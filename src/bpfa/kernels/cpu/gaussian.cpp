@@ -1,0 +1,62 @@
+#include "gaussian.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "driver.h"
+
+namespace bpfa {
+
+namespace {
+
+// LAPACK counts by columns and we by rows: to it the factor is an upper triangle U with U^T U = P.
+bool factorise(Potrf* potrf, int K, const double* P, double* U) {
+  std::copy(P, P + static_cast<std::size_t>(K) * K, U);
+  char upper = 'U';
+  int info = 0;
+  potrf(&upper, &K, U, &K, &info);
+  return info == 0;
+}
+
+// out = U^-1 (U^-T h + noise)
+void solve(Trsv* trsv, int K, double* U, const double* h, const double* noise, double* out) {
+  char upper = 'U', transposed = 'T', plain = 'N';
+  int one = 1;
+  std::copy(h, h + K, out);
+  trsv(&upper, &transposed, &plain, &K, U, &K, out, &one);
+  for (int k = 0; k < K; ++k) out[k] += noise[k];
+  trsv(&upper, &plain, &plain, &K, U, &K, out, &one);
+}
+
+}  // namespace
+
+int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const double* P, const double* h,
+                   const double* noise, double* out, int n_threads) {
+  n_threads = std::min(thread_count(n_threads), D);
+  const std::size_t size = static_cast<std::size_t>(K) * K;
+  std::vector<double> shared(n_matrices == 1 ? size : 0);
+  if (n_matrices == 1 && !factorise(potrf, K, P, shared.data())) return 0;
+  std::atomic<int> bad{D};
+#pragma omp parallel num_threads(n_threads)
+  {
+    std::vector<double> own(n_matrices == 1 ? 0 : size);
+#pragma omp for schedule(static)
+    for (int d = 0; d < D; ++d) {
+      double* U = n_matrices == 1 ? shared.data() : own.data();
+      if (n_matrices > 1 && !factorise(potrf, K, P + d * size, U)) {
+        // The first one, whichever thread meets it.
+        int known = bad;
+        while (d < known && !bad.compare_exchange_weak(known, d)) {
+        }
+        continue;
+      }
+      const std::size_t at = static_cast<std::size_t>(d) * K;
+      solve(trsv, K, U, h + at, noise + at, out + at);
+    }
+  }
+  return bad < D ? bad.load() : -1;
+}
+
+}  // namespace bpfa

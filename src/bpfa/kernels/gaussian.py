@@ -1,0 +1,57 @@
+"""Draws from Gaussians given by their precision matrices: LAPACK on one column a thread."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import scipy.linalg.cython_blas
+import scipy.linalg.cython_lapack
+from threadpoolctl import ThreadpoolController
+
+from bpfa._checks import Array
+from bpfa.kernels import _cpu
+
+__all__ = ["gaussian_draws"]
+
+_POTRF = scipy.linalg.cython_lapack.__pyx_capi__["dpotrf"]
+_TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
+
+
+def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
+    """Return P_d^-1 h_d + L_d^-T noise_d for every column d, L_d being the Cholesky factor of P_d.
+
+    That is a draw from N(P_d^-1 h_d, P_d^-1) where the noise is standard normal, its mean where it is zero.
+
+    Parameters
+    ----------
+    P : array, shape (D, K, K) or (1, K, K)
+        One matrix a column, or one for all.
+    h, noise : array, shape (K, D)
+
+    Examples
+    --------
+    >>> gaussian_draws(4.0 * np.eye(2)[None], np.ones((2, 3)), np.zeros((2, 3)))
+    array([[0.25, 0.25, 0.25],
+           [0.25, 0.25, 0.25]])
+    """
+    columns = np.empty(h.shape[::-1])
+    # The threads are ours: LAPACK must not start its own inside each of them.
+    with _libraries().limit(limits=1, user_api="blas"):
+        bad = _cpu.gaussian_draws(
+            _POTRF,
+            _TRSV,
+            np.ascontiguousarray(P),
+            np.ascontiguousarray(h.T),
+            np.ascontiguousarray(noise.T),
+            columns,
+            0,
+        )
+    if bad >= 0:
+        raise ValueError(f"P: the matrix of column {bad} is not positive definite")
+    return np.ascontiguousarray(columns.T)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
