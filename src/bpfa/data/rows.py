@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bpfa._checks import Array, as_real_array, check_mask
 from bpfa.philox import MAX_ROW_ID
 
-__all__ = ["ArrayRows", "Batch", "Rows", "as_rows"]
+__all__ = ["ArrayRows", "Batch", "Rows", "chunk_edges", "column_names", "read"]
 
 
 class Batch:
@@ -53,12 +53,6 @@ class Batch:
         self.observed = check_mask("observed", observed, values.shape)
         self.complete = bool(self.observed.all())
         self.values = values if self.complete else np.where(self.observed, values, values.dtype.type(0))
-        if not np.isfinite(self.values).all():
-            row, column = np.argwhere(~np.isfinite(self.values))[0]
-            raise ValueError(
-                f"values: {self.values[row, column]} at row {row}, column {column}, which is observed; "
-                "expected finite numbers"
-            )
         ids = np.arange(len(values)) if ids is None else np.asarray(ids)
         fits = ids.shape == (len(values),) and ids.dtype.kind in "iu"
         if not fits or ((ids < 0) | (ids > MAX_ROW_ID)).any():
@@ -67,6 +61,12 @@ class Batch:
                 f"expected {len(values)} integers from 0 to {MAX_ROW_ID}, one a row"
             )
         self.ids = ids.astype(np.int64, copy=False)
+        if not np.isfinite(self.values).all():
+            row, column = np.argwhere(~np.isfinite(self.values))[0]
+            raise ValueError(
+                f"values: {self.values[row, column]} at row {self.ids[row]}, column {column}, which is "
+                "observed; expected finite numbers"
+            )
 
     def __len__(self) -> int:
         return len(self.values)
@@ -87,7 +87,16 @@ class Batch:
 
 @runtime_checkable
 class Rows(Protocol):
-    """A source of rows: anything that can say its size and hand out rows by id."""
+    """A source of rows: anything that can say its size and hand out rows by id.
+
+    A source may also have any of these, which `chunk_edges`, `read` and `column_names` look for:
+
+    - `chunk_edges`, integers 0 = e_0 < e_1 < ... = N: rows from one edge to the next are cheap to read
+      together and dear to read one by one, as in a file. None, or no such attribute: any row is cheap, as in
+      memory.
+    - `read(start, stop)`: the batch of consecutive rows.
+    - `column_names`, a list of str, or None.
+    """
 
     @property
     def n_rows(self) -> int:
@@ -110,6 +119,10 @@ class ArrayRows:
         What a masked array masks is missing too.
     missing : boolean array-like of the same shape, optional
         True where an entry is missing, beside those that are NaN.
+    name : str
+        What errors call the data.
+    allow_all_missing : bool
+        Accept data without any observed entry: nothing can be learned from it, but it can be filled in.
 
     Examples
     --------
@@ -122,25 +135,21 @@ class ArrayRows:
     ValueError: data: inf at row 0, column 1; expected finite numbers, or NaN where an entry is missing
     """
 
-    def __init__(self, data: Any, missing: Any = None) -> None:
+    def __init__(
+        self, data: Any, missing: Any = None, *, name: str = "data", allow_all_missing: bool = False
+    ) -> None:
         if isinstance(data, np.ma.MaskedArray):
             hidden = np.ma.getmaskarray(data)
             missing = hidden if missing is None else hidden | check_mask("missing", missing, hidden.shape)
-        array = as_real_array("data", data, keep_single=True)
+        array = as_real_array(name, data, keep_single=True)
         if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"data: shape {array.shape}; expected rows x columns, at least one of each")
+            raise ValueError(f"{name}: shape {array.shape}; expected rows x columns, at least one of each")
         observed = ~np.isnan(array)
         if missing is not None:
             observed &= ~check_mask("missing", missing, array.shape)
-        infinite = np.isinf(array) & observed
-        if infinite.any():
-            row, column = np.argwhere(infinite)[0]
-            raise ValueError(
-                f"data: {array[row, column]} at row {row}, column {column}; "
-                "expected finite numbers, or NaN where an entry is missing"
-            )
-        if not observed.any():
-            raise ValueError("data: every entry is missing; expected at least one observed entry")
+        refuse_infinity(name, array, observed)
+        if not (allow_all_missing or observed.any()):
+            raise ValueError(f"{name}: every entry is missing; expected at least one observed entry")
         self.values = array
         self.observed = observed
         self.n_rows, self.n_columns = array.shape
@@ -150,10 +159,50 @@ class ArrayRows:
         return Batch(self.values[ids], self.observed[ids], ids)
 
 
-def as_rows(data: Any, missing: Any = None) -> Rows:
-    """Return `data` as a source of rows: as it is when it is one, else as an array in memory."""
-    if isinstance(data, Rows):
-        if missing is not None:
-            raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")
-        return data
-    return ArrayRows(data, missing)
+def refuse_infinity(name: str, values: Array, observed: Any = True, ids: Any = None) -> None:
+    """Refuse observed values that are infinite, with the position of the first one in the whole data set."""
+    infinite = np.isinf(values) & observed
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise ValueError(
+            f"{name}: {values[row, column]} at row {row if ids is None else ids[row]}, column {column}; "
+            "expected finite numbers, or NaN where an entry is missing"
+        )
+
+
+def chunk_edges(rows: Rows) -> NDArray[np.int64] | None:
+    """Return where the chunks of a source begin, and N; None when any row is cheap to read.
+
+    Examples
+    --------
+    >>> chunk_edges(ArrayRows([[1.0]])) is None
+    True
+    """
+    edges: NDArray[np.int64] | None = getattr(rows, "chunk_edges", None)
+    return edges
+
+
+def column_names(rows: Rows) -> list[str] | None:
+    """Return the names of the columns of a source, None when it has none.
+
+    Examples
+    --------
+    >>> column_names(ArrayRows([[1.0]])) is None
+    True
+    """
+    names: list[str] | None = getattr(rows, "column_names", None)
+    return names
+
+
+def read(rows: Rows, start: int, stop: int) -> Batch:
+    """Return consecutive rows.
+
+    Examples
+    --------
+    >>> read(ArrayRows([[1.0], [2.0], [3.0]]), 1, 3).values.ravel()
+    array([2., 3.])
+    """
+    if hasattr(rows, "read"):
+        batch: Batch = rows.read(start, stop)
+        return batch
+    return rows.take(np.arange(start, stop))

@@ -1,0 +1,189 @@
+"""The way in: any file or object as a source of rows."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bpfa.data.anndata import AnnDataRows
+from bpfa.data.concat import ConcatRows
+from bpfa.data.fcs import FCSRows
+from bpfa.data.files import existing, only_key, reading
+from bpfa.data.hdf5 import HDF5Rows
+from bpfa.data.memmap import MemmapRows
+from bpfa.data.parquet import ParquetRows
+from bpfa.data.rows import ArrayRows, Rows
+from bpfa.data.sparse import SparseRows
+from bpfa.data.tables import TableRows, read_csv
+from bpfa.data.zarr import ZarrRows
+
+__all__ = ["as_rows", "open_rows"]
+
+
+def open_rows(source: Any, **options: Any) -> Rows:
+    """Open a file, several files or an object as a source of rows.
+
+    Files are read as rows are needed, so that memory does not grow with them; only .npz, .csv and .tsv are
+    read into memory. NaN, NA and null are missing, and infinity is refused when it is read.
+
+    Parameters
+    ----------
+    source : path, list of paths, or object
+        Paths are known by their suffix: .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .h5ad, .zarr or .fcs.
+        The files of a list come one after another. Objects: an array, `numpy.memmap`, a sparse matrix of
+        SciPy, a frame of pandas or polars, `h5py.Dataset`, `zarr.Array`, `anndata.AnnData`.
+    **options
+        Of the kind of source:
+
+        - `key`, the name of an array, for .npz, HDF5 and Zarr;
+        - `columns`, a list of names, for tables: .csv, .tsv, .parquet and frames;
+        - `absent`, "missing" or "zero", what is not stored in a sparse matrix (see `SparseRows`);
+        - `layer` of AnnData;
+        - `channels` and `cofactor` of FCS files (see `FCSRows`).
+
+    Returns
+    -------
+    Rows
+
+    Examples
+    --------
+    >>> matrix = sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])
+    >>> open_rows(matrix, absent="zero").take(np.array([0])).values
+    array([[0., 2.]])
+    >>> open_rows("a.doc")
+    Traceback (most recent call last):
+    ...
+    ValueError: a.doc: suffix '.doc'; expected one of .npy .npz .csv .tsv .parquet .h5 .hdf5 .h5ad .zarr .fcs
+    """
+    if _is_path(source):
+        return _open(*_path_opener(source), source, options)
+    if isinstance(source, (list, tuple)) and (not source or any(map(_is_path, source))):
+        if not all(map(_is_path, source)):
+            raise TypeError("source: a list of paths and other things; expected paths only")
+        return ConcatRows([open_rows(path, **options) for path in source])
+    if isinstance(source, Rows):
+        return _open("a source of rows", lambda rows: rows, source, options)
+    return _open(*_object_opener(source), source, options)
+
+
+def as_rows(data: Any, missing: Any = None) -> Rows:
+    """Return `data` as a source of rows: as it is when it is one, else from an object, most often an array.
+
+    Parameters
+    ----------
+    data : Rows, or an object that `open_rows` knows
+    missing : boolean array-like of the same shape, optional
+        True where an entry is missing, beside those that are NaN; for data in memory.
+
+    Examples
+    --------
+    >>> as_rows([[1.0, 2.0], [np.nan, 4.0]]).n_rows
+    2
+    """
+    if _is_path(data):
+        raise TypeError(f"data={str(data)!r}: a path; expected numbers, or a file opened by bpfa.open_rows")
+    if isinstance(data, Rows):
+        if missing is not None:
+            raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")
+        return data
+    kind, opener = _object_opener(data)
+    if missing is None:
+        return _open(kind, opener, data, {})
+    if opener is TableRows:
+        return TableRows(data, missing=missing)
+    if opener in (ArrayRows, MemmapRows):
+        return ArrayRows(data, missing)
+    raise ValueError(f"missing: a mask goes with an array or a table, not with {kind}; expected None")
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
+def _open(kind: str, opener: Callable[..., Rows], source: Any, options: dict[str, Any]) -> Rows:
+    """Call an opener, refusing options that it does not have or lacks."""
+    parameters = list(inspect.signature(opener).parameters.values())[1:]
+    known = [parameter.name for parameter in parameters if parameter.name in OPTIONS]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name}: not an option of {kind}; expected {', '.join(known) or 'no options'}")
+    if opener is SparseRows and "absent" not in options:
+        raise ValueError(
+            "data: a sparse matrix, which does not say what is absent; "
+            'expected bpfa.open_rows(X, absent="missing") or bpfa.open_rows(X, absent="zero")'
+        )
+    return opener(source, **options)
+
+
+def open_npz(path: str | os.PathLike[str], key: str | None = None, absent: str | None = None) -> Rows:
+    """Read an array of an .npz file, or the sparse matrix that `scipy.sparse.save_npz` wrote, into memory."""
+    path = existing(path)
+    with reading(path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if {"format", "shape", "data"} <= set(arrays):
+        if key is not None:
+            raise ValueError(f"key={key!r}: {path} is one sparse matrix; expected None")
+        with reading(path):
+            matrix = sparse.load_npz(path)
+        return _open(f"{path}", SparseRows, matrix, {} if absent is None else {"absent": absent})
+    if absent is not None:
+        raise ValueError(f"absent={absent!r}: {path} is not a sparse matrix; expected None")
+    key = only_key(str(path), key, {name: array.shape for name, array in arrays.items()})
+    return ArrayRows(arrays[key], name=str(path))
+
+
+def open_tsv(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Rows:
+    """Read a file of columns parted by tabs, as `read_csv` does."""
+    return read_csv(path, columns, separator="\t")
+
+
+BY_SUFFIX: dict[str, Callable[..., Rows]] = {
+    ".npy": MemmapRows,
+    ".npz": open_npz,
+    ".csv": read_csv,
+    ".tsv": open_tsv,
+    ".parquet": ParquetRows,
+    ".h5": HDF5Rows,
+    ".hdf5": HDF5Rows,
+    ".h5ad": AnnDataRows,
+    ".zarr": ZarrRows,
+    ".fcs": FCSRows,
+}
+# By the library that an object comes from, and its class: no library is imported to know its objects.
+BY_CLASS: dict[tuple[str, str], Callable[..., Rows]] = {
+    ("pandas", "DataFrame"): TableRows,
+    ("polars", "DataFrame"): TableRows,
+    ("h5py", "Dataset"): HDF5Rows,
+    ("zarr", "Array"): ZarrRows,
+    ("zarr", "Group"): ZarrRows,
+    ("anndata", "AnnData"): AnnDataRows,
+}
+OPTIONS = ("key", "columns", "absent", "layer", "channels", "cofactor")
+
+
+def _path_opener(path: str | os.PathLike[str]) -> tuple[str, Callable[..., Rows]]:
+    suffix = Path(path).suffix.lower()
+    if suffix not in BY_SUFFIX:
+        raise ValueError(f"{os.fspath(path)}: suffix {suffix!r}; expected one of {' '.join(BY_SUFFIX)}")
+    if existing(path).is_dir() and suffix != ".zarr":
+        raise ValueError(f"{os.fspath(path)}: a directory; expected a file, or a list of files")
+    return f"{suffix} files", BY_SUFFIX[suffix]
+
+
+def _object_opener(source: Any) -> tuple[str, Callable[..., Rows]]:
+    for kind in type(source).__mro__:
+        found = BY_CLASS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if found is not None:
+            return f"{kind.__module__.partition('.')[0]}.{kind.__name__}", found
+    if sparse.issparse(source):
+        return "a sparse matrix", SparseRows
+    # What has been changed in a private mapping is not in the file.
+    if isinstance(source, np.memmap) and source.filename is not None and source.mode != "c":
+        return "numpy.memmap", MemmapRows
+    return "an array", ArrayRows
