@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpfa import ALGORITHMS, Algorithm, ArrayRows, NonFiniteError, Schedule, algorithm, draw_data, train
+from bpfa.data import batch_ids
 from bpfa.local import MeanField
 from bpfa.philox import Stream
-from bpfa.svi import batches, svi
+from bpfa.svi import svi
 
 N, K, D = 30, 3, 4
 GRID = [name for name in ALGORITHMS if name != "gibbs"]
@@ -50,7 +51,7 @@ def assert_same_bits(a, b):
 @given(n_rows=st.integers(1, 60), batch_size=st.integers(1, 70), seed=st.integers(0, 9))
 def test_batches_partition_each_epoch(n_rows, batch_size, seed):
     per_epoch = -(-n_rows // batch_size)
-    ids = batches(n_rows, batch_size, Stream.from_seed(seed))
+    ids = batch_ids(n_rows, batch_size, Stream.from_seed(seed))
     for _ in range(2):
         epoch = list(islice(ids, per_epoch))
         sizes = [len(batch) for batch in epoch]
@@ -61,7 +62,7 @@ def test_batches_partition_each_epoch(n_rows, batch_size, seed):
 
 def test_every_epoch_and_seed_has_its_own_order():
     orders = [
-        np.concatenate(list(islice(batches(100, 10, Stream.from_seed(seed), first_step), 10)))
+        np.concatenate(list(islice(batch_ids(100, 10, Stream.from_seed(seed), first_step), 10)))
         for seed in (0, 1)
         for first_step in (1, 11)
     ]
@@ -70,8 +71,8 @@ def test_every_epoch_and_seed_has_its_own_order():
 
 @given(first_step=st.integers(1, 20))
 def test_batch_of_a_step_does_not_depend_on_the_first_step(first_step):
-    late = batches(10, 3, Stream.from_seed(0), first_step)
-    early = islice(batches(10, 3, Stream.from_seed(0)), first_step - 1, None)
+    late = batch_ids(10, 3, Stream.from_seed(0), first_step)
+    early = islice(batch_ids(10, 3, Stream.from_seed(0)), first_step - 1, None)
     for _ in range(5):
         np.testing.assert_array_equal(next(late), next(early))
 
@@ -185,7 +186,7 @@ def test_data_is_not_changed(name):
 @pytest.mark.parametrize("name", GRID)
 def test_non_finite_step_keeps_the_last_good_posterior(posterior, name):
     y = np.random.default_rng(6).normal(size=(N, D))
-    y[next(islice(batches(N, 5, Stream.from_seed(2)), 3, None))] = 1e200
+    y[next(islice(batch_ids(N, 5, Stream.from_seed(2)), 3, None))] = 1e200
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(NonFiniteError, match="step 4 gave numbers that are not finite") as failure,

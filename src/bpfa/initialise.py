@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpfa._checks import Array, check_choice, check_instance, check_integer, check_number
-from bpfa.data import Batch, Rows
+from bpfa.data import Batch, Rows, sample_ids
 from bpfa.features import FEATURES
 from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
@@ -102,7 +101,7 @@ def data_posterior(
     (3, 4)
     """
     rng = _begin(rows, n_features, seed)
-    batch = rows.take(_some_ids(rows.n_rows, n_features, rng))
+    batch = rows.take(sample_ids(rows, n_features, rng))
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
     # Rows repeat where there are fewer than features; the prior's draw then tells them apart.
     values, observed = np.resize(batch.values, phi.shape), np.resize(batch.observed, phi.shape)
@@ -156,7 +155,7 @@ def gibbs_posterior(
     stream = _stream(seed).child("gibbs initialise")
     start = random_posterior(rows, n_features, priors, seed=stream, features=features, weights=weights)
     rng = stream.generator(0)
-    batch = rows.take(_some_ids(rows.n_rows, n_subset, rng))
+    batch = rows.take(sample_ids(rows, n_subset, rng))
     sampler = GibbsSampler(
         batch, start.priors, start.sampled(rng), stream, local, features=features, weights=weights
     )
@@ -181,13 +180,8 @@ def _stream(seed: int | Stream | None) -> Stream:
     return seed if isinstance(seed, Stream) else Stream.from_seed(seed)
 
 
-def _some_ids(n_rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sorted ids of at most n different rows."""
-    return np.sort(rng.choice(n_rows, size=min(n, n_rows), replace=False))
-
-
 def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
-    return rows.take(_some_ids(rows.n_rows, N_SCALE_ROWS, rng))
+    return rows.take(sample_ids(rows, N_SCALE_ROWS, rng))
 
 
 def _around(

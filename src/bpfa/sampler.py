@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -167,13 +168,15 @@ def gibbs_sampler(
     view: GlobalView,
     priors: Priors,
     *,
-    n_steps: int,
+    n_steps: int | None,
     stream: Stream,
     local: Gibbs | None = None,
     features: str = "factorised",
     weights: str = "all",
     n_kept: int = 20,
-) -> Iterator[Progress]:
+    chain: ChainPosterior | None = None,
+    first_step: int = 1,
+) -> Generator[Progress, None, None]:
     """Run the uncollapsed Gibbs sampler and yield its progress after every sweep.
 
     Parameters
@@ -183,8 +186,8 @@ def gibbs_sampler(
     view : GlobalView
         Where the globals start.
     priors : Priors
-    n_steps : int
-        Sweeps to make.
+    n_steps : int or None
+        Sweeps to make; None for ever, until the caller stops.
     stream : Stream
     local : Gibbs, optional
     features, weights : str
@@ -192,21 +195,28 @@ def gibbs_sampler(
     n_kept : int
         States of the globals to keep: the newest, and never more than half of those made, so that the first
         half of a short run is left out as burn-in.
+    chain : ChainPosterior, optional
+        Where an earlier run stood; its newest state takes the place of `view`.
+    first_step : int
+        Number of the first sweep; a run that goes on from the chain of sweep t starts at t + 1 and repeats
+        what an uninterrupted run would have done.
 
     Yields
     ------
     Progress
         Its posterior is a `ChainPosterior`.
     """
-    n_steps = check_integer("n_steps", n_steps, low=1)
+    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
+    first_step = check_integer("first_step", first_step, low=1)
     n_kept = check_integer("n_kept", n_kept, low=1)
-    sampler = GibbsSampler(
-        rows.take(np.arange(rows.n_rows)), priors, view, stream, local, features=features, weights=weights
-    )
-    views: deque[GlobalView] = deque(maxlen=n_kept)
-    posterior = ChainPosterior((sampler.view,), sampler.state)
+    batch = rows.take(np.arange(rows.n_rows))
+    view, state = (view, None) if chain is None else (chain.views[-1], chain.state)
+    sampler = GibbsSampler(batch, priors, view, stream, local, state, features=features, weights=weights)
+    sampler.n_sweeps = first_step - 1
+    views = deque(() if chain is None else chain.views, maxlen=n_kept)
+    posterior = ChainPosterior((sampler.view,), sampler.state) if chain is None else chain
     seconds = 0.0
-    for step in range(1, n_steps + 1):
+    for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
         started = time.perf_counter()
         sampler.sweep()
         seconds += time.perf_counter() - started

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpfa._checks import (
     Array,
@@ -53,6 +54,13 @@ class HeldOutScore(NamedTuple):
     """Mean squared error of the mean prediction."""
     n_entries: int
     """Number of hidden entries."""
+
+    @classmethod
+    def over(cls, scores: Iterable[HeldOutScore]) -> HeldOutScore:
+        """Return the score over the entries of several."""
+        log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
+        total = int(n_entries.sum())
+        return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)
 
 
 def posterior_draws(
@@ -161,24 +169,38 @@ def held_out_score(
             f"hidden: the entry at row {row}, column {column} is NaN in data; expected its value"
         )
     stream = Stream.from_seed(seed).child("prediction")
-    total, squared_error = 0.0, 0.0
+    scores = []
     for first in range(0, rows.n_rows, BLOCK_ROWS):
         ids = np.arange(first, min(first + BLOCK_ROWS, rows.n_rows))
         truth, scored = rows.values[ids], hidden[ids]
         batch = Batch(truth, rows.observed[ids] & ~scored, ids)
-        log_likelihood = np.full(len(ids), -np.inf)
-        mean = np.zeros(truth.shape)
-        for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
-            error2 = np.where(scored, truth - draw.mean, 0.0) ** 2
-            log_density = scored.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
-            log_density -= draw.g_o / 2 * error2.sum(axis=1)
-            # log of the mean over draws of the row's density, not the mean of logs
-            log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
-            mean += draw.mean / n_draws
-        total += log_likelihood.sum()
-        squared_error += (np.where(scored, truth - mean, 0.0) ** 2).sum()
+        scores.append(score_rows(posterior, batch, truth, scored, algorithm, n_draws=n_draws, stream=stream))
+    return HeldOutScore.over(scores)
+
+
+def score_rows(
+    posterior: Posterior,
+    batch: Batch,
+    truth: Array,
+    hidden: NDArray[np.bool_],
+    algorithm: Algorithm,
+    *,
+    n_draws: int,
+    stream: Stream,
+) -> HeldOutScore:
+    """Score the hidden entries of some rows; `batch` is what the local step sees of them."""
+    log_likelihood, mean = np.full(len(batch), -np.inf), np.zeros(truth.shape)
+    for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
+        error2 = np.where(hidden, truth - draw.mean, 0.0) ** 2
+        log_density = hidden.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
+        log_density -= draw.g_o / 2 * error2.sum(axis=1)
+        # log of the mean over draws of the row's density, not the mean of logs
+        log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
+        mean += draw.mean / n_draws
     n_entries = int(hidden.sum())
-    return HeldOutScore(float(total / n_entries), float(squared_error / n_entries), n_entries)
+    squared_error = (np.where(hidden, truth - mean, 0.0) ** 2).sum()
+    scale = max(n_entries, 1)
+    return HeldOutScore(float(log_likelihood.sum() / scale), float(squared_error / scale), n_entries)
 
 
 def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -> float:

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Generator
+from contextlib import closing
+from itertools import count
 
 from bpfa._checks import check_instance, check_integer
 from bpfa.algorithms import Algorithm
-from bpfa.data import Rows
+from bpfa.data import Batch, Rows, read_batches
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import NonFiniteError, Progress
 from bpfa.schedule import Schedule
 
-__all__ = ["batches", "svi"]
-
-
-def batches(n_rows: int, batch_size: int, stream: Stream, first_step: int = 1) -> Iterator[NDArray[np.int64]]:
-    """Yield the row ids of the batch of every step, for ever, from `first_step` on.
-
-    Every epoch goes through a new permutation of the rows, cut into batches whose sizes differ by one at the
-    most. The batch of a step depends on the stream and the step alone.
-
-    Examples
-    --------
-    >>> ids = batches(5, 2, Stream.from_seed(0))
-    >>> sorted(int(i) for _ in range(3) for i in next(ids))
-    [0, 1, 2, 3, 4]
-    """
-    per_epoch = -(-n_rows // batch_size)
-    epoch, skip = divmod(first_step - 1, per_epoch)
-    shuffles = stream.child("batches")
-    while True:
-        permutation = shuffles.generator(epoch).permutation(n_rows)
-        yield from np.array_split(permutation, per_epoch)[skip:]
-        epoch, skip = epoch + 1, 0
+__all__ = ["svi", "svi_step"]
 
 
 def _epochs(step: int, n_rows: int, batch_size: int) -> float:
@@ -49,17 +27,38 @@ def _epochs(step: int, n_rows: int, batch_size: int) -> float:
     return whole + rows_since / n_rows
 
 
+def svi_step(
+    posterior: GlobalPosterior,
+    batch: Batch,
+    algorithm: Algorithm,
+    *,
+    step: int,
+    rho: float,
+    stream: Stream,
+) -> GlobalPosterior:
+    """Return the posterior after a step of size rho on a batch; `step` and the row ids key what is random."""
+    algorithm.check_suits(posterior, batch)
+    try:
+        view = algorithm.view_of(posterior, stream.child("global").generator(step))
+        draws = stream.child("local").rows(batch.ids, step)
+        sums = posterior.local_sums(algorithm.local, view, batch, draws)
+        return posterior.step(sums, rho, view.g_o)
+    except ValueError as error:
+        # A posterior refuses natural parameters that are not finite, or not positive where they must be.
+        raise NonFiniteError(step, posterior, str(error)) from error
+
+
 def svi(
     rows: Rows,
     posterior: GlobalPosterior,
     algorithm: Algorithm,
     *,
-    n_steps: int,
+    n_steps: int | None,
     batch_size: int,
     schedule: Schedule,
     stream: Stream,
     first_step: int = 1,
-) -> Iterator[Progress]:
+) -> Generator[Progress, None, None]:
     """Run stochastic variational inference and yield its progress after every step.
 
     Parameters
@@ -68,8 +67,8 @@ def svi(
     posterior : GlobalPosterior
         lambda^(0), or where an earlier run stood.
     algorithm : Algorithm
-    n_steps : int
-        Steps to make.
+    n_steps : int or None
+        Steps to make; None for ever, until the caller stops.
     batch_size : int
         Rows of a batch; more than there are means all of them.
     schedule : Schedule
@@ -93,7 +92,7 @@ def svi(
     >>> [progress.step for progress in steps]
     [1, 2, 3]
     """
-    n_steps = check_integer("n_steps", n_steps, low=1)
+    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
     batch_size = check_integer("batch_size", batch_size, low=1)
     first_step = check_integer("first_step", first_step, low=1)
     check_instance("rows", rows, Rows)
@@ -104,19 +103,12 @@ def svi(
             f"posterior: for {posterior.n_rows} rows of {posterior.n_columns} columns; "
             f"expected {rows.n_rows} rows of {rows.n_columns} columns, as the data has"
         )
-    local_stream, global_stream = stream.child("local"), stream.child("global")
-    ids_of_steps = batches(rows.n_rows, batch_size, stream, first_step)
     seconds = 0.0
-    for step, ids in zip(range(first_step, first_step + n_steps), ids_of_steps, strict=False):
-        started, rho = time.perf_counter(), schedule(step)
-        batch = rows.take(ids)
-        algorithm.check_suits(posterior, batch)
-        try:
-            view = algorithm.view_of(posterior, global_stream.generator(step))
-            sums = posterior.local_sums(algorithm.local, view, batch, local_stream.rows(ids, step))
-            posterior = posterior.step(sums, rho, view.g_o)
-        except ValueError as error:
-            # A posterior refuses natural parameters that are not finite, or not positive where they must be.
-            raise NonFiniteError(step, posterior, str(error)) from error
-        seconds += time.perf_counter() - started
-        yield Progress(step, _epochs(step, rows.n_rows, batch_size), seconds, rho, posterior)
+    # Closed with this generator, so that nothing goes on reading ahead.
+    with closing(read_batches(rows, batch_size, stream, first_step)) as batches:
+        for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
+            started, rho = time.perf_counter(), schedule(step)
+            batch = next(batches)
+            posterior = svi_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
+            seconds += time.perf_counter() - started
+            yield Progress(step, _epochs(step, rows.n_rows, batch_size), seconds, rho, posterior)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,8 @@ from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
 from bpfa.posterior import WEIGHTS, GlobalPosterior
-from bpfa.progress import Progress
-from bpfa.sampler import gibbs_sampler
+from bpfa.progress import Posterior, Progress
+from bpfa.sampler import ChainPosterior, gibbs_sampler
 from bpfa.schedule import Schedule
 from bpfa.svi import svi
 
@@ -39,14 +39,16 @@ def train(
     features: str = "factorised",
     weights: str = "all",
     priors: Priors | None = None,
-    n_steps: int = 500,
+    n_steps: int | None = 500,
     batch_size: int = 256,
     schedule: Schedule | None = None,
     init: str = "random",
-    seed: int | None = None,
+    seed: int | Stream | None = None,
     device: str = "cpu",
+    posterior: Posterior | None = None,
+    first_step: int = 1,
     **options: Any,
-) -> Iterator[Progress]:
+) -> Generator[Progress, None, None]:
     """Train a model and yield its progress after every step; the last posterior is the result.
 
     Columns should have mean near 0 and a common scale near 1: the model has no intercept and one noise level.
@@ -69,18 +71,23 @@ def train(
         What the weight precision is learned from: "all" weights, as in the paper, or the "active" ones, the
         others integrated out; not for the mean-field kinds, which have no idle weights.
     priors : Priors, optional
-    n_steps : int
-        Steps, or sweeps over all rows for "gibbs".
+    n_steps : int or None
+        Steps, or sweeps over all rows for "gibbs"; None for ever, until the caller stops.
     batch_size : int
         Rows of a step; "gibbs" always takes all.
     schedule : Schedule, optional
         Step sizes.
     init : str
         "random", "data" (from rows of the data) or "gibbs" (a Gibbs run on a subset).
-    seed : int, optional
+    seed : int or Stream, optional
         The same seed gives the same result.
     device : str
         "cpu" for the compiled kernels, "numpy" for the specification they are tested against.
+    posterior : GlobalPosterior or ChainPosterior, optional
+        Where an earlier run with the same arguments stood, instead of a start of its own.
+    first_step : int
+        Number of the first step. A run that goes on from the posterior of step t starts at t + 1, and repeats
+        what an uninterrupted run would have done, bit for bit.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
         `n_jobs` (threads) and `dtype` ("float32" or "float64") on the CPU.
@@ -104,7 +111,10 @@ def train(
     priors = as_priors(priors)
     schedule = Schedule() if schedule is None else schedule
     check_instance("schedule", schedule, Schedule)
-    n_steps = check_integer("n_steps", n_steps, low=1)
+    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
+    first_step = check_integer("first_step", first_step, low=1)
+    if posterior is not None:
+        check_instance("posterior", posterior, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
     batch_size = check_integer("batch_size", batch_size, low=1)
     if check_choice("weights", weights, WEIGHTS) == "active" and ALGORITHMS[algorithm].method == "MeanField":
         raise ValueError(f"weights='active': {algorithm!r} has no idle weights; expected weights='all'")
@@ -114,30 +124,23 @@ def train(
     }
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
     if init == "gibbs":
-        shared = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
-        sampler = algorithm_named("gibbs", device=device, **shared).local
+        threads = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
+        sampler = algorithm_named("gibbs", device=device, **threads).local
         assert isinstance(sampler, Gibbs)
         initialiser = partial(gibbs_posterior, local=sampler)
-    stream = Stream.from_seed(seed)
+    stream = seed if isinstance(seed, Stream) else Stream.from_seed(seed)
 
     # A generator of its own, so that bad arguments raise at the call and not at the first step.
-    def steps() -> Iterator[Progress]:
-        posterior = initialiser(rows, n_features, priors, seed=stream, **form)
+    def steps() -> Generator[Progress, None, None]:
+        start = posterior or initialiser(rows, n_features, priors, seed=stream, **form)
+        shared: dict[str, Any] = {"n_steps": n_steps, "stream": stream, "first_step": first_step}
         if algorithm == "gibbs":
             assert isinstance(chosen.local, Gibbs)
-            start = posterior.sampled(stream.child("start").generator(0))
-            yield from gibbs_sampler(
-                rows, start, posterior.priors, n_steps=n_steps, stream=stream, local=chosen.local, **form
-            )
+            chain = start if isinstance(start, ChainPosterior) else None
+            view = start.sampled(stream.child("start").generator(0))
+            yield from gibbs_sampler(rows, view, priors, local=chosen.local, chain=chain, **form, **shared)
         else:
-            yield from svi(
-                rows,
-                posterior,
-                chosen,
-                n_steps=n_steps,
-                batch_size=batch_size,
-                schedule=schedule,
-                stream=stream,
-            )
+            assert isinstance(start, GlobalPosterior)
+            yield from svi(rows, start, chosen, batch_size=batch_size, schedule=schedule, **shared)
 
     return steps()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import numpy as np
@@ -12,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from bpfa._checks import Array
 from bpfa.kernels import _cpu
 
-__all__ = ["gaussian_draws"]
+__all__ = ["gaussian_draws", "limited_threads"]
 
 _POTRF = scipy.linalg.cython_lapack.__pyx_capi__["dpotrf"]
 _TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
@@ -50,6 +52,20 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
     if bad >= 0:
         raise ValueError(f"P: the matrix of column {bad} is not positive definite")
     return np.ascontiguousarray(columns.T)
+
+
+@contextmanager
+def limited_threads(n_threads: int | None) -> Iterator[None]:
+    """Let OpenMP use at most so many threads in a block, for those who cannot be told in a call.
+
+    Examples
+    --------
+    >>> with limited_threads(1):
+    ...     _cpu.thread_count(0)
+    1
+    """
+    with nullcontext() if n_threads is None else _libraries().limit(limits=n_threads, user_api="openmp"):
+        yield
 
 
 @cache

@@ -1,0 +1,420 @@
+"""BPFA, the scikit-learn face: fit, transform, impute, score, save."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bpfa._checks import check_instance, check_integer
+from bpfa.checkpoint import Checkpoint, Clock
+from bpfa.data import Batch, Rows, StandardisedRows, column_moments, sequential
+from bpfa.fitting import Callback, Fit, Settings
+from bpfa.history import History
+from bpfa.inputs import rows_of_input
+from bpfa.kernels.gaussian import limited_threads
+from bpfa.model import Priors
+from bpfa.model_file import Scale, load_into, pack_model
+from bpfa.parameters import limits_of, settings_of
+from bpfa.posterior import GlobalPosterior
+from bpfa.prediction import feature_means, usage
+from bpfa.progress import NonFiniteError, Posterior, Progress
+from bpfa.progress_bar import progress_bar
+from bpfa.reading import ReadingMixin
+from bpfa.schedule import Schedule
+from bpfa.storage import check_writable, write_model
+from bpfa.svi import svi_step
+from bpfa.training import INITIALISERS
+
+__all__ = ["BPFA"]
+
+
+def _learns_by_steps(model: BPFA) -> bool:
+    """Return whether rows can come a few at a time; a chain over all rows needs them all."""
+    if model.algorithm == "gibbs":
+        raise AttributeError("algorithm='gibbs' needs all rows at once: use fit")
+    return True
+
+
+class BPFA(ReadingMixin, BaseEstimator):
+    """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
+
+    The features, how many are needed, which of them a row uses, the weights and the noise are learned. NaN is
+    a missing entry; nothing is filled in beforehand.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Largest number of features K; those the data does not need stay unused. By default twice the number
+        of columns, from 8 to 256.
+    algorithm : str
+        "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
+        uncollapsed Gibbs sampler, which keeps every row in memory.
+    features : {"auto", "joint", "factorised"}
+        Form of the posterior of the features. "joint" keeps their dependence, in n_columns x K x K numbers;
+        "auto" does where they take less than 512 MiB and the algorithm sees draws.
+    weights : {"auto", "active", "all"}
+        What the weight precision is learned from; "auto" is the weights in use, or all for the mean-field
+        kinds.
+    priors : Priors, optional
+    batch_size : int, optional
+        Rows of a step; 1024 by default.
+    max_epochs : float, optional
+        Passes over the data; by default 10, and at least 500 steps.
+    max_steps : int, optional
+        Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
+    max_time : float, optional
+        Seconds.
+    step_delay, step_decay : float
+        Step t has size (t + step_delay)^-step_decay.
+    burn_in, n_samples : int
+        Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
+    n_sweeps : int
+        Sweeps over the features in a step, for the variational kinds.
+    init : {"random", "data", "gibbs"}
+        Features drawn from their prior, rows of the data, or a Gibbs run on a subset.
+    standardize : bool
+        Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
+        out. Without it the data should be so: the model has no intercept and one noise level.
+    held_out : float
+        Share of the entries to hide from the fit and to score every 50 steps, in 1000 rows.
+    patience : int, optional
+        End the fit when so many held-out scores in a row have not improved.
+    total_rows : int, optional
+        For `partial_fit`: the number of rows of the whole stream, which says how much the prior weighs. By
+        default those seen so far.
+    sparse_output : bool
+        Let `transform` return a CSR array.
+    device : {"auto", "cpu", "numpy"}
+        "numpy" is the readable specification, many times slower.
+    n_jobs : int, optional
+        Threads; all by default.
+    random_state : int, RandomState or None
+        The same seed gives the same bits for any number of threads.
+    verbose : int
+        1 shows a progress bar in terminals and notebooks.
+
+    Attributes
+    ----------
+    components_ : array, shape (K, n_columns)
+        Features in the units of the data, the most used first.
+    component_probabilities_ : array, shape (K,)
+        Share of the rows that use each feature.
+    noise_std_ : array, shape (n_columns,)
+        Noise in the units of the data.
+    n_components_used_ : int
+        Features that more than one row in a thousand uses.
+    mean_, scale_ : arrays, shape (n_columns,)
+        What `standardize` takes out.
+    history_ : dict of arrays
+        step, epoch, seconds, step_size, noise_std (as a share of a column's deviation), n_active,
+        held_out_log_likelihood, held_out_mse (NaN where not taken); `pandas.DataFrame(model.history_)`.
+    n_steps_ : int
+    stopped_by_ : str
+        "max_steps", "max_time", "patience", "callback", or "interrupt".
+    posterior_ : GlobalPosterior or ChainPosterior
+        In standardised units, in its own order of features.
+    settings_ : Settings
+        What the parameters came to.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bpfa import BPFA, draw_data
+    >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+    >>> X[0, 0] = np.nan
+    >>> model = BPFA(n_components=8, max_steps=200, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (500, 8)
+    >>> filled, std = model.impute(X, return_std=True)
+    >>> bool(np.isfinite(filled).all()), bool(std[0, 0] > 0), float(std[0, 1])
+    (True, True, 0.0)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        algorithm: str = "gibbs-ssvi",
+        features: str = "auto",
+        weights: str = "auto",
+        priors: Priors | None = None,
+        batch_size: int | None = None,
+        max_epochs: float | None = None,
+        max_steps: int | None = None,
+        max_time: float | None = None,
+        step_delay: float = 0.0,
+        step_decay: float = 0.75,
+        burn_in: int = 3,
+        n_samples: int = 3,
+        n_sweeps: int = 10,
+        init: str = "random",
+        standardize: bool = True,
+        held_out: float = 0.0,
+        patience: int | None = None,
+        total_rows: int | None = None,
+        sparse_output: bool = False,
+        device: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.features = features
+        self.weights = weights
+        self.priors = priors
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.max_steps = max_steps
+        self.max_time = max_time
+        self.step_delay = step_delay
+        self.step_decay = step_decay
+        self.burn_in = burn_in
+        self.n_samples = n_samples
+        self.n_sweeps = n_sweeps
+        self.init = init
+        self.standardize = standardize
+        self.held_out = held_out
+        self.patience = patience
+        self.total_rows = total_rows
+        self.sparse_output = sparse_output
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        missing: Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        resume: bool | str | os.PathLike[str] = False,
+    ) -> Self:
+        """Learn the features, their use and the noise.
+
+        Interrupted by Ctrl-C, the model keeps what it has learned so far, saves its checkpoint, and passes
+        the interrupt on.
+
+        Parameters
+        ----------
+        X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+            NaN is missing. For files and sparse matrices see `open_rows`.
+        y : ignored
+        missing : boolean array-like, optional
+            True where an entry is missing, beside those that are NaN.
+        callbacks : sequence of callables
+            Each is called with the `Progress` and the `History` after every step; a true answer ends the fit.
+        checkpoint : path or Checkpoint, optional
+            Save the fit there while it runs, every five minutes unless a `Checkpoint` says otherwise.
+        resume : bool or path
+            Go on from a saved fit of the same data and parameters, to the same bits as if it had never been
+            stopped; limits may be extended. True takes the checkpoint when there is one.
+
+        Returns
+        -------
+        self
+        """
+        rows = rows_of_input(self, X, missing, reset=True)
+        checkpoint = _as_checkpoint(checkpoint)
+        if checkpoint is not None:
+            check_writable(checkpoint.path)
+        settings = settings_of(self.get_params(), rows.n_rows, rows.n_columns)
+        seen = self._scaled(rows)
+        saved = self._saved(resume, checkpoint, settings, seen)
+        settings = saved.pop("settings", settings)
+        limits = limits_of(self.get_params(), settings, rows.n_rows)
+        fit = Fit(seen, settings, limits, n_jobs=self._threads(), **saved)
+        scale = Scale(seen.mean, seen.scale)
+
+        def save() -> None:
+            self._keep(fit.settings, fit.posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows)
+            if checkpoint is not None:
+                self.save(checkpoint.path)
+
+        try:
+            with progress_bar(limits, verbose=self.verbose) as show, limited_threads(self.n_jobs):
+                clock = None if checkpoint is None else Clock(checkpoint, fit.step)
+                for progress in fit.steps(callbacks):
+                    show(fit.history, progress.epoch * rows.n_rows)
+                    if clock is not None and clock.due(progress.step):
+                        save()
+                        clock.saved(progress.step)
+        except (KeyboardInterrupt, NonFiniteError) as error:
+            fit.stopped_by = "interrupt" if isinstance(error, KeyboardInterrupt) else "failure"
+            if fit.posterior is not None:
+                save()
+            raise
+        save()
+        return self
+
+    @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
+        """Learn from some more rows: one pass over them, a step for every `batch_size` rows.
+
+        The first call settles the columns, their mean and scale, and the number of features.
+
+        Parameters
+        ----------
+        X : array-like, frame, AnnData, or Rows
+        y : ignored
+        missing : boolean array-like, optional
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "posterior_")
+        rows = rows_of_input(self, X, missing, reset=first)
+        n_seen = 0 if first else self.n_rows_seen_
+        total = self.total_rows or n_seen + rows.n_rows
+        check_integer("total_rows", total, low=1)
+        if first:
+            settings = settings_of(self.get_params(), total, rows.n_columns)
+            seen, history, step = self._scaled(rows), History(), 0
+        else:
+            seen = StandardisedRows(rows, self.mean_, self.scale_)
+            settings, history, step = self.settings_, History(self.history_), self.n_steps_
+        if first:
+            start = INITIALISERS[settings.init]
+            form = {"features": settings.features, "weights": settings.weights}
+            posterior: Posterior = start(
+                seen, settings.n_features, settings.priors, seed=settings.stream, **form
+            )
+        else:
+            posterior = self.posterior_
+        check_instance("posterior_", posterior, GlobalPosterior)
+        assert isinstance(posterior, GlobalPosterior)
+        posterior = replace(posterior, n_rows=max(total, n_seen + rows.n_rows))
+        schedule = Schedule(settings.step_delay, settings.step_decay)
+        chosen = settings.chosen(self._threads())
+        began, before = time.perf_counter(), history.seconds
+        with limited_threads(self.n_jobs):
+            for batch in sequential(seen, block_rows=settings.batch_size):
+                step, rho = step + 1, schedule(step + 1)
+                keyed = Batch(batch.values, batch.observed, batch.ids + n_seen)
+                posterior = svi_step(posterior, keyed, chosen, step=step, rho=rho, stream=settings.stream)
+                progress = Progress(step, (n_seen + len(batch)) / posterior.n_rows, 0.0, rho, posterior)
+                history.add(progress, before + time.perf_counter() - began)
+        n_seen += rows.n_rows
+        self._keep(settings, posterior, step, history, "partial_fit", Scale(seen.mean, seen.scale), n_seen)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model, with all that is needed to use it and to go on training.
+
+        Parameters
+        ----------
+        path : path-like
+            A file that is there is replaced when the new one is whole.
+        """
+        check_is_fitted(self)
+        write_model(path, *pack_model(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load a saved model.
+
+        Parameters
+        ----------
+        path : path-like
+            Nothing in the file is ever executed. A file that is not ours, is damaged, or comes from a later
+            version is refused with a ValueError.
+        """
+        model = cls()
+        load_into(model, path)
+        return model
+
+    def _threads(self) -> int | None:
+        return None if self.n_jobs is None else check_integer("n_jobs", self.n_jobs, low=1)
+
+    def _scaled(self, rows: Rows) -> StandardisedRows:
+        """Return the rows as the model is to see them."""
+        if not isinstance(self.standardize, (bool, np.bool_)):
+            raise TypeError(f"standardize={self.standardize!r}: expected True or False")
+        if not self.standardize:
+            return StandardisedRows(rows, np.zeros(rows.n_columns), np.ones(rows.n_columns))
+        moments = column_moments(rows)
+        return StandardisedRows(rows, moments.mean, moments.scale)
+
+    def _saved(
+        self,
+        resume: bool | str | os.PathLike[str],
+        checkpoint: Checkpoint | None,
+        settings: Settings,
+        seen: StandardisedRows,
+    ) -> dict[str, Any]:
+        """Return where the saved fit stood that is to be resumed, after checking that it is the same fit."""
+        if resume is True:
+            if checkpoint is None:
+                raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
+            resume = checkpoint.path if Path(checkpoint.path).exists() else False
+        if isinstance(resume, bool):
+            return {}
+        saved = type(self).load(resume)
+        theirs, ours = saved.settings_.document(), settings.document()
+        if self.random_state is None:
+            ours["key"] = theirs["key"]
+        for name in ours:
+            if ours[name] != theirs[name]:
+                raise ValueError(
+                    f"resume: {resume} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
+                    "expected the same parameters"
+                )
+        same_columns = np.array_equal(saved.mean_, seen.mean) and np.array_equal(saved.scale_, seen.scale)
+        if saved.n_rows_seen_ != seen.n_rows or not same_columns:
+            raise ValueError(f"resume: {resume} was fitted to other data; expected the same rows and columns")
+        return {
+            "settings": saved.settings_,
+            "step": saved.n_steps_,
+            "posterior": saved.posterior_,
+            "history": History(saved.history_),
+        }
+
+    def _keep(
+        self,
+        settings: Settings,
+        posterior: Posterior | None,
+        n_steps: int,
+        history: History,
+        stopped_by: str | None,
+        scale: Scale,
+        n_rows_seen: int,
+    ) -> None:
+        """Set the fitted attributes, all of them at once."""
+        assert posterior is not None
+        self.settings_, self.posterior_, self.n_steps_ = settings, posterior, n_steps
+        self.history_, self.stopped_by_ = history.arrays(), stopped_by
+        self.mean_, self.scale_, self.n_rows_seen_ = scale.mean, scale.scale, n_rows_seen
+        share = usage(posterior)
+        self._order = np.argsort(-share, kind="stable")
+        self.component_probabilities_ = share[self._order]
+        self.components_ = feature_means(posterior)[self._order] * self.scale_
+        self.noise_std_ = posterior.noise_std * self.scale_
+        self.n_components_used_ = posterior.n_active()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return Checkpoint(checkpoint)

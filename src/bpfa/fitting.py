@@ -1,0 +1,180 @@
+"""A fit from its start, or from a checkpoint, to its end: training, held-out scores, limits and callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._checks import Array
+from bpfa.algorithms import Algorithm, algorithm
+from bpfa.data import Batch, HiddenRows, Rows, sample_ids
+from bpfa.history import History
+from bpfa.model import Priors
+from bpfa.philox import Stream
+from bpfa.progress import Posterior, Progress
+from bpfa.schedule import Schedule
+from bpfa.scores import HeldOutScore, score_rows
+from bpfa.stopping import Limits
+from bpfa.training import train
+
+__all__ = ["Callback", "Fit", "Settings"]
+
+Callback = Callable[[Progress, History], Any]
+"""Called after every step; a true answer ends the fit."""
+
+# Held-out entries are scored in so many rows, with so many draws, after every so many steps (or sweeps).
+SCORED_ROWS, SCORED_DRAWS = 1000, 10
+STEPS_BETWEEN_SCORES, SWEEPS_BETWEEN_SCORES = 50, 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides a fit beside the data and its limits: equal settings give equal bits."""
+
+    n_features: int
+    algorithm: str
+    features: str
+    weights: str
+    priors: Priors
+    batch_size: int
+    step_delay: float
+    step_decay: float
+    init: str
+    held_out: float
+    options: dict[str, int]
+    device: str
+    key: int
+    """Of the stream of random numbers."""
+
+    @property
+    def stream(self) -> Stream:
+        """Where every random number comes from."""
+        return Stream(self.key)
+
+    def chosen(self, n_jobs: int | None) -> Algorithm:
+        """Return the algorithm with its options."""
+        return algorithm(self.algorithm, device=self.device, **self.options, **self.threads(n_jobs))
+
+    def threads(self, n_jobs: int | None) -> dict[str, Any]:
+        """Return the option that limits threads, which the specification does not have."""
+        return {} if self.device == "numpy" else {"n_jobs": n_jobs}
+
+    def document(self) -> dict[str, Any]:
+        """Return the settings as JSON can say them."""
+        return asdict(self)
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Settings:
+        """Return the settings of a document."""
+        return cls(**{**document, "priors": Priors(**document["priors"])})
+
+
+class HeldOut(NamedTuple):
+    """Rows in which entries are hidden, and what is hidden."""
+
+    batch: Batch
+    truth: Array
+    hidden: NDArray[np.bool_]
+
+
+class Fit:
+    """A fit that can be looked at while it runs.
+
+    Parameters
+    ----------
+    rows : Rows
+        As the model is to see them.
+    settings : Settings
+    limits : Limits
+    n_jobs : int, optional
+    step, posterior, history
+        Where an earlier fit of the same settings stood.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        settings: Settings,
+        limits: Limits,
+        *,
+        n_jobs: int | None = None,
+        step: int = 0,
+        posterior: Posterior | None = None,
+        history: History | None = None,
+    ) -> None:
+        self.settings, self.limits, self.n_jobs = settings, limits, n_jobs
+        self.step, self.posterior = step, posterior
+        self.history = history or History()
+        self.stopped_by: str | None = None
+        self.rows: Rows = rows
+        self.held_out: HeldOut | None = None
+        if settings.held_out > 0:
+            hidden_rows = HiddenRows(rows, settings.held_out, settings.stream)
+            self.rows = hidden_rows
+            rng = settings.stream.child("held out").generator(0)
+            self.held_out = HeldOut(*hidden_rows.take_hidden(sample_ids(rows, SCORED_ROWS, rng)))
+            if not self.held_out.hidden.any():
+                raise ValueError(
+                    f"held_out={settings.held_out}: no entry of {rows.n_rows} x {rows.n_columns} is hidden; "
+                    "expected a larger share, or 0"
+                )
+
+    def steps(self, callbacks: Sequence[Callback] = ()) -> Generator[Progress, None, None]:
+        """Run until a limit is reached or a callback ends it; the state is up to date at every yield."""
+        settings, began, before = self.settings, time.perf_counter(), self.history.seconds
+        if self.step and self.limits.reached(self.step, self.history):
+            self.stopped_by = self.limits.reached(self.step, self.history)
+            return
+        training = train(
+            self.rows,
+            settings.n_features,
+            algorithm=settings.algorithm,
+            features=settings.features,
+            weights=settings.weights,
+            priors=settings.priors,
+            n_steps=None,
+            batch_size=settings.batch_size,
+            schedule=Schedule(settings.step_delay, settings.step_decay),
+            init=settings.init,
+            seed=settings.stream,
+            device=settings.device,
+            posterior=self.posterior,
+            first_step=self.step + 1,
+            **settings.options,
+            **settings.threads(self.n_jobs),
+        )
+        with closing(training):
+            for progress in training:
+                self.step, self.posterior = progress.step, progress.posterior
+                score = self.score() if self._due(progress.step) else None
+                self.history.add(progress, before + time.perf_counter() - began, score)
+                self.stopped_by = self.limits.reached(progress.step, self.history)
+                # Every one is called, also after one has ended the fit.
+                answers = [callback(progress, self.history) for callback in callbacks]
+                if any(answers):
+                    self.stopped_by = self.stopped_by or "callback"
+                yield progress
+                if self.stopped_by:
+                    return
+
+    def _due(self, step: int) -> bool:
+        between = SWEEPS_BETWEEN_SCORES if self.settings.algorithm == "gibbs" else STEPS_BETWEEN_SCORES
+        return self.held_out is not None and step % between == 0
+
+    def score(self) -> HeldOutScore:
+        """Score the held-out entries with the posterior as it is."""
+        assert self.held_out is not None
+        assert self.posterior is not None
+        return score_rows(
+            self.posterior,
+            *self.held_out,
+            self.settings.chosen(self.n_jobs),
+            n_draws=SCORED_DRAWS,
+            stream=self.settings.stream.child("scores"),
+        )

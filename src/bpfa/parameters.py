@@ -1,0 +1,119 @@
+"""From the parameters of the estimator and the shape of the data to the settings of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bpfa import defaults
+from bpfa._checks import check_choice, check_integer, check_number
+from bpfa.algorithms import ALGORITHMS, DEVICES
+from bpfa.features import FEATURES
+from bpfa.fitting import Settings
+from bpfa.model import as_priors
+from bpfa.philox import Stream
+from bpfa.posterior import WEIGHTS
+from bpfa.stopping import Limits
+from bpfa.training import INITIALISERS
+
+__all__ = ["limits_of", "local_options", "settings_of"]
+
+
+def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Settings:
+    """Return the settings of a fit, every parameter checked and every default decided.
+
+    Parameters
+    ----------
+    parameters : dict
+        Those of `BPFA`, by name.
+    n_rows, n_columns : int
+        Shape of the data.
+
+    Examples
+    --------
+    >>> from bpfa import BPFA
+    >>> settings_of(BPFA(random_state=0).get_params(), n_rows=10_000, n_columns=20).n_features
+    40
+    """
+    name = check_choice("algorithm", parameters["algorithm"], tuple(ALGORITHMS))
+    cell = ALGORITHMS[name]
+    n_features = _given_or(parameters, "n_components", lambda: defaults.default_components(n_rows, n_columns))
+    features = check_choice("features", parameters["features"], ("auto", *FEATURES))
+    if features == "auto":
+        features = defaults.default_features(cell.view, n_features, n_columns)
+    weights = check_choice("weights", parameters["weights"], ("auto", *WEIGHTS))
+    if weights == "auto":
+        weights = "all" if cell.method == "MeanField" else "active"
+    device = check_choice("device", parameters["device"], ("auto", *DEVICES))
+    held_out = check_number("held_out", parameters["held_out"], low=0.0, high=0.9)
+    if parameters["patience"] is not None and not held_out:
+        raise ValueError(
+            f"patience={parameters['patience']}: nothing is held out that could get better; "
+            "expected held_out > 0"
+        )
+    return Settings(
+        n_features=n_features,
+        algorithm=name,
+        features=features,
+        weights=weights,
+        priors=as_priors(parameters["priors"]),
+        batch_size=_given_or(parameters, "batch_size", lambda: defaults.default_batch_size(n_rows)),
+        step_delay=check_number("step_delay", parameters["step_delay"], low=0.0),
+        step_decay=check_number("step_decay", parameters["step_decay"], low=0.0, high=1.0),
+        init=check_choice("init", parameters["init"], tuple(INITIALISERS)),
+        held_out=held_out,
+        options=local_options(parameters, cell.method),
+        device="cpu" if device == "auto" else device,
+        key=_key(parameters["random_state"]),
+    )
+
+
+def local_options(parameters: dict[str, Any], method: str) -> dict[str, int]:
+    """Return the options of a local method."""
+    if method == "Gibbs":
+        return {
+            "burn_in": check_integer("burn_in", parameters["burn_in"], low=0),
+            "n_samples": check_integer("n_samples", parameters["n_samples"], low=1),
+        }
+    return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1)}
+
+
+def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int) -> Limits:
+    """Return the limits of a fit; without any it has one of its own."""
+    max_epochs, max_steps, max_time, patience = (
+        parameters[name] for name in ("max_epochs", "max_steps", "max_time", "patience")
+    )
+    if max_steps is not None:
+        max_steps = check_integer("max_steps", max_steps, low=1)
+    if max_time is not None:
+        max_time = check_number("max_time", max_time, low=0.0, open_low=True)
+    if patience is not None:
+        patience = check_integer("patience", patience, low=1)
+    batch_size = n_rows if settings.algorithm == "gibbs" else settings.batch_size
+    per_epoch = -(-n_rows // batch_size)
+    if max_epochs is not None:
+        steps = max(1, round(check_number("max_epochs", max_epochs, low=0.0, open_low=True) * per_epoch))
+        max_steps = steps if max_steps is None else min(steps, max_steps)
+    if max_steps is None and max_time is None:
+        max_steps = (
+            defaults.SWEEPS
+            if settings.algorithm == "gibbs"
+            else defaults.default_steps(n_rows, settings.batch_size)
+        )
+    return Limits(max_steps, max_time, patience)
+
+
+def _given_or(parameters: dict[str, Any], name: str, default: Any) -> int:
+    value = parameters[name]
+    return int(default()) if value is None else check_integer(name, value, low=1)
+
+
+def _key(random_state: Any) -> int:
+    """Return the key of the stream of a seed, a RandomState or fresh entropy."""
+    if isinstance(random_state, (int, np.integer)):
+        return Stream.from_seed(int(random_state)).key
+    if random_state is None:
+        return Stream.from_seed(None).key
+    return Stream.from_seed(int(check_random_state(random_state).randint(2**31))).key

@@ -1,0 +1,141 @@
+"""What a fitted model says of rows: their weights, their entries, and how probable entries are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from bpfa._checks import Array
+from bpfa.algorithms import Algorithm
+from bpfa.data import Batch
+from bpfa.philox import Stream
+from bpfa.posterior import GlobalPosterior
+from bpfa.progress import Posterior
+from bpfa.sampler import ChainPosterior
+from bpfa.scores import posterior_draws
+from bpfa.view import GlobalView
+
+__all__ = [
+    "Prediction",
+    "content_ids",
+    "feature_means",
+    "point_view",
+    "predict",
+    "row_weights",
+    "sample_rows",
+    "usage",
+]
+
+# A weight whose feature is less probable than this in a row is reported as zero.
+SMALLEST_PROBABILITY = 1e-3
+# Draws of the globals behind a sample of new rows.
+SAMPLED_GLOBALS = 100
+# Multipliers of the SplitMix64 generator, used to mix the bits of a row.
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class Prediction(NamedTuple):
+    """The predictive distribution of the entries of some rows, each rows x columns."""
+
+    mean: Array
+    std: Array
+    """Of an entry: the uncertainty of the model and the noise together."""
+
+
+def content_ids(batch: Batch) -> Batch:
+    """Return the rows with ids made from what they hold, so that equal rows get equal random numbers.
+
+    A prediction for a row is then a function of the row alone, whatever stands beside it.
+
+    Examples
+    --------
+    >>> one = content_ids(Batch([[1.0, 2.0], [3.0, np.nan]])).ids
+    >>> other = content_ids(Batch([[3.0, np.nan], [1.0, 2.0], [1.0, 2.5]])).ids
+    >>> bool((one == other[[1, 0]]).all()), len(set(other.tolist()))
+    (True, 3)
+    """
+    values = np.where(batch.observed, batch.values.astype(np.float64) + 0.0, np.nan)
+    ids = np.zeros(len(batch), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for bits in values.view(np.uint64).T:
+            ids = (ids ^ bits) + _MIX[0]
+            ids = (ids ^ (ids >> np.uint64(30))) * _MIX[1]
+            ids = (ids ^ (ids >> np.uint64(27))) * _MIX[2]
+            ids ^= ids >> np.uint64(31)
+    # Row ids have 40 bits.
+    return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
+
+
+def feature_means(posterior: Posterior) -> Array:
+    """E[phi], K x D."""
+    if isinstance(posterior, ChainPosterior):
+        mean: Array = np.mean([view.phi for view in posterior.views], axis=0)
+        return mean
+    assert isinstance(posterior, GlobalPosterior)
+    return posterior.features.mean
+
+
+def usage(posterior: Posterior) -> Array:
+    """Share of the rows that use each feature, E[pi_k]."""
+    if isinstance(posterior, ChainPosterior):
+        share: Array = posterior.state.z.mean(axis=0)
+        return share
+    assert isinstance(posterior, GlobalPosterior)
+    return posterior.pi
+
+
+def point_view(posterior: Posterior) -> GlobalView:
+    """Return the globals at their posterior means, as if they were known."""
+    K = posterior.n_features
+    phi, certain = feature_means(posterior), np.zeros((K, 1))
+    if isinstance(posterior, ChainPosterior):
+        logit, g_o, g_w = (
+            np.mean([getattr(view, name) for view in posterior.views], axis=0)
+            for name in ("logit", "g_o", "g_w")
+        )
+        return GlobalView(phi, certain, logit, float(g_o), float(g_w))
+    assert isinstance(posterior, GlobalPosterior)
+    pi = posterior.pi
+    logit = np.log(pi) - np.log1p(-pi)
+    return GlobalView(phi, certain, logit, posterior.c / posterior.d, posterior.e / posterior.f)
+
+
+def row_weights(posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream) -> Array:
+    """E[z w] of every feature in every row, the globals at their posterior means; rows x K."""
+    keyed = content_ids(batch)
+    draws = stream.child("weights").rows(keyed.ids, 0)
+    moments = algorithm.local.row_moments(point_view(posterior), keyed, draws)
+    return np.where(moments.z < SMALLEST_PROBABILITY, 0.0, moments.x)
+
+
+def predict(
+    posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
+) -> Prediction:
+    """Predict every entry of some rows from their observed ones, by draws from the posterior."""
+    mean, second, noise = np.zeros(batch.values.shape), np.zeros(batch.values.shape), 0.0
+    draws = posterior_draws(
+        posterior, content_ids(batch), algorithm, n_draws=n_draws, stream=stream.child("prediction")
+    )
+    for n, draw in enumerate(draws, start=1):
+        # Welford's update: the squares of what a draw differs from the mean so far.
+        signal = draw.mean
+        shift = signal - mean
+        mean += shift / n
+        second += shift * (signal - mean)
+        noise += (1 / draw.g_o - noise) / n
+    return Prediction(mean, np.sqrt(second / n_draws + noise))
+
+
+def sample_rows(posterior: Posterior, n_rows: int, rng: np.random.Generator) -> Array:
+    """Draw new rows, noise included, n_rows x D: every row with globals drawn from the posterior."""
+    rows = []
+    # A draw of the globals serves some rows: rows of one draw are dependent, as rows of one data set are.
+    for n in np.diff(np.linspace(0, n_rows, min(n_rows, SAMPLED_GLOBALS) + 1).astype(int)):
+        view = posterior.sampled(rng)
+        shape = (n, posterior.n_features)
+        z = rng.random(shape) < expit(view.logit)
+        signal = (z * rng.normal(scale=view.g_w**-0.5, size=shape)) @ view.phi
+        rows.append(signal + rng.normal(scale=view.g_o**-0.5, size=signal.shape))
+    return np.concatenate(rows)
