@@ -54,22 +54,22 @@ class BPFA(ReadingMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Largest number of features K; those the data does not need stay unused. By default twice the number
-        of columns, from 8 to 256.
+        Largest number of features K; those the data does not need stay unused. By default two for three
+        columns, from 2 to 256.
     algorithm : str
         "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
         uncollapsed Gibbs sampler, which keeps every row in memory.
     features : {"auto", "joint", "factorised"}
         Form of the posterior of the features. "joint" keeps their dependence, in n_columns x K x K numbers;
-        "auto" does where they take less than 512 MiB and the algorithm sees draws.
+        "auto" does where they take less than 64 MiB and the algorithm sees draws.
     weights : {"auto", "active", "all"}
         What the weight precision is learned from; "auto" is the weights in use, or all for the mean-field
         kinds.
     priors : Priors, optional
     batch_size : int, optional
-        Rows of a step; 1024 by default.
+        Rows of a step; 256 by default.
     max_epochs : float, optional
-        Passes over the data; by default 10, and at least 500 steps.
+        Passes over the data; by default 10, and at least 2000 steps.
     max_steps : int, optional
         Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
     max_time : float, optional

@@ -35,7 +35,7 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
     --------
     >>> from bpfa import BPFA
     >>> settings_of(BPFA(random_state=0).get_params(), n_rows=10_000, n_columns=20).n_features
-    40
+    13
     """
     name = check_choice("algorithm", parameters["algorithm"], tuple(ALGORITHMS))
     cell = ALGORITHMS[name]

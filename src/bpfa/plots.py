@@ -14,7 +14,7 @@ from bpfa.reading import column_labels, residual_blocks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
     from bpfa.estimator import BPFA
 
@@ -124,7 +124,7 @@ def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_trace(model: BPFA, *, against: str = "step", figure: Figure | None = None) -> list[Axes]:
+def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None = None) -> list[Axes]:
     """Show how the fit went: the noise, the components in use and, where entries were held out, their score.
 
     Parameters
