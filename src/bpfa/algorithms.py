@@ -28,6 +28,11 @@ class Algorithm(NamedTuple):
         """Return what the local method is to see of the posterior."""
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
 
+    @property
+    def draws_z_given_globals(self) -> bool:
+        """Whether z is drawn given the same draw of the globals, so that weights can be integrated out."""
+        return self.view == "sampled" and isinstance(self.local, local.Gibbs)
+
     def check_suits(self, posterior: GlobalPosterior, batch: Batch) -> None:
         """Refuse what no expected view can show: joint features of rows with missing entries."""
         joint = isinstance(posterior.features, JointFeatures)

@@ -10,6 +10,7 @@ from scipy.special import expit
 from bpfa._checks import Array
 from bpfa.algorithms import Algorithm
 from bpfa.data import Batch
+from bpfa.integration import Signal, signal
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Posterior
@@ -114,18 +115,21 @@ def predict(
     posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
 ) -> Prediction:
     """Predict every entry of some rows from their observed ones, by draws from the posterior."""
-    mean, second, noise = np.zeros(batch.values.shape), np.zeros(batch.values.shape), 0.0
-    draws = posterior_draws(
-        posterior, content_ids(batch), algorithm, n_draws=n_draws, stream=stream.child("prediction")
-    )
+    # The variance is that between draws, and that within a draw: of its weights and of the noise.
+    mean, squares, within = (np.zeros(batch.values.shape) for _ in range(3))
+    keyed, stream = content_ids(batch), stream.child("prediction")
+    draws = posterior_draws(posterior, keyed, algorithm, n_draws=n_draws, stream=stream)
     for n, draw in enumerate(draws, start=1):
+        if algorithm.draws_z_given_globals:
+            found = signal(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
+        else:
+            found = Signal(draw.mean, np.zeros_like(mean))
         # Welford's update: the squares of what a draw differs from the mean so far.
-        signal = draw.mean
-        shift = signal - mean
+        shift = found.mean - mean
         mean += shift / n
-        second += shift * (signal - mean)
-        noise += (1 / draw.g_o - noise) / n
-    return Prediction(mean, np.sqrt(second / n_draws + noise))
+        squares += shift * (found.mean - mean)
+        within += (found.variance + 1 / draw.g_o - within) / n
+    return Prediction(mean, np.sqrt(squares / n_draws + within))
 
 
 def sample_rows(posterior: Posterior, n_rows: int, rng: np.random.Generator) -> Array:

@@ -155,7 +155,14 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             batch, truth, mask = source.take_hidden(ids)
             keyed = content_ids(batch)
             score = score_rows(
-                self.posterior_, keyed, truth, mask, self._algorithm(), n_draws=n_draws, stream=self._stream
+                self.posterior_,
+                keyed,
+                truth,
+                mask,
+                self._algorithm(),
+                n_draws=n_draws,
+                stream=self._stream,
+                integrated=True,
             )
             units = (mask @ log_scale).sum() / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))

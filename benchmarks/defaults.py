@@ -1,0 +1,136 @@
+"""How the defaults of BPFA were chosen: `python -m benchmarks.defaults [--data ../shared/data]`.
+
+Every line is a fit on a real matrix with some entries hidden, in which one setting differs from the defaults.
+It shows the log-likelihood and squared error of the hidden entries, in the units of the columns' deviations,
+and the seconds the fit took. The hidden entries are not those of benchmarks.imputation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.matrices import SOURCES, Array, Task, load, missing_file
+from bpfa import BPFA
+
+RESULTS = Path(__file__).parent / "results" / "defaults.json"
+MASK_SEED = 100
+# Rows of the matrices: the cytometry is large enough to be cut.
+ROWS = {"cytometry": 40_000, "expression": 8_000}
+SCORED_ROWS, N_DRAWS = 2_000, 50
+VARIATIONS: list[dict[str, Any]] = [
+    {},
+    {"n_components": 1 / 3},
+    {"n_components": 4 / 3},
+    {"batch_size": 64, "max_steps": 4},
+    {"batch_size": 1024, "max_steps": 1 / 4},
+    {"step_delay": 5.0, "step_decay": 0.5},
+    {"features": "factorised"},
+    {"features": "joint"},
+    {"weights": "all"},
+    {"burn_in": 1},
+    {"burn_in": 10},
+    {"init": "data"},
+    {"init": "gibbs"},
+    {"algorithm": "titsias-ssvi"},
+    {"algorithm": "mimno-svi"},
+    {"algorithm": "mf-ssvi"},
+]
+"""Settings that differ; `n_components` as a share of the columns, `max_steps` as a share of the default."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
+    parser.add_argument("--steps", type=int, default=1000, help="steps of a fit of default batches (1000)")
+    parser.add_argument("--datasets", nargs="+", choices=ROWS, default=list(ROWS))
+    arguments = parser.parse_args()
+    console, results = Console(), []
+    for name in arguments.datasets:
+        problem = missing_file(name, arguments.data)
+        if problem:
+            console.print(problem)
+            continue
+        task = cut(load(name, arguments.data, MASK_SEED), ROWS[name])
+        table = Table(
+            "differs", "K", "log-likelihood", "MSE", "noise", "used", "seconds", title=title(name, task)
+        )
+        for variation in VARIATIONS:
+            result = {"dataset": name, **measure(task, variation, arguments.steps)}
+            results.append(result)
+            table.add_row(*cells(result))
+            console.print(cells(result))
+        console.print(table)
+    if results:
+        RESULTS.write_text(json.dumps({"steps": arguments.steps, "rows": results}, indent=1) + "\n")
+
+
+def title(name: str, task: Task) -> str:
+    """Say what a table is about."""
+    n_rows, n_columns = task.train.shape
+    return f"{name}: {n_rows:,} x {n_columns}, {SOURCES[name].hidden:.0%} hidden"
+
+
+def cut(task: Task, n_rows: int) -> Task:
+    """Return the task with some of its rows, at random."""
+    whole: Array = task.train.copy()
+    whole[task.hidden] = task.truth
+    rows = np.sort(np.random.default_rng(0).permutation(len(whole))[:n_rows])
+    hidden = task.hidden[rows]
+    return Task(task.train[rows], hidden, whole[rows][hidden])
+
+
+def measure(task: Task, variation: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Fit the task with a variation of the defaults and score the hidden entries."""
+    n_columns = task.train.shape[1]
+    settings: dict[str, Any] = {"max_steps": steps, "random_state": 0, "standardize": False} | variation
+    if "n_components" in variation:
+        settings["n_components"] = round(variation["n_components"] * n_columns)
+    if "max_steps" in variation:
+        settings["max_steps"] = round(variation["max_steps"] * steps)
+    if variation.get("algorithm", "").endswith("-svi"):
+        settings["features"] = "factorised"
+    began = time.perf_counter()
+    model = BPFA(**settings).fit(task.train.astype(np.float32))
+    seconds = time.perf_counter() - began
+    whole: Array = task.train.copy()
+    whole[task.hidden] = task.truth
+    score = model.held_out_score(whole[:SCORED_ROWS], task.hidden[:SCORED_ROWS], n_draws=N_DRAWS)
+    return {
+        "variation": variation,
+        "components": len(model.components_),
+        "log_likelihood": score.log_likelihood,
+        "mse": score.mse,
+        "noise": model.posterior_.noise_std,
+        "used": model.n_components_used_,
+        "seconds": seconds,
+    }
+
+
+def cells(result: dict[str, Any]) -> list[str]:
+    """Return a result as the cells of a table."""
+    variation = ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in result["variation"].items()
+    )
+    numbers = [f"{result[name]:.4f}" for name in ("log_likelihood", "mse", "noise")]
+    return [
+        variation or "defaults",
+        str(result["components"]),
+        *numbers,
+        str(result["used"]),
+        f"{result['seconds']:.1f}",
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Weights integrated out: against dense Gaussian algebra, and as the limit of drawing them."""
+
+import numpy as np
+import pytest
+from builders import random_view
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from bpfa import Batch
+from bpfa.integration import log_predictive, signal
+
+N, K, D = 12, 5, 6
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    view = random_view(rng, K, D)
+    truth = rng.normal(size=(N, D))
+    hidden = rng.random((N, D)) < 0.3
+    observed = (rng.random((N, D)) < 0.7) & ~hidden
+    hidden[0] = False
+    observed[1] = False
+    on = rng.random((N, K)) < 0.5
+    on[2] = False
+    on[3] = True
+    return view, Batch(truth, observed), truth, hidden, on
+
+
+def joint(view, on):
+    """Covariance of the entries of a row, noise included, from the definition of the model."""
+    active = view.phi[on]
+    return active.T @ active / view.g_w + np.eye(D) / view.g_o
+
+
+def test_signal_is_the_gaussian_conditional(case):
+    view, batch, truth, _, on = case
+    found = signal(on, view.phi, view.g_o, view.g_w, batch)
+    for i in range(N):
+        o = batch.observed[i]
+        covariance = joint(view, on[i])
+        without_noise = covariance - np.eye(D) / view.g_o
+        gain = np.linalg.solve(covariance[np.ix_(o, o)], without_noise[o]).T
+        np.testing.assert_allclose(found.mean[i], gain @ truth[i, o], atol=1e-12)
+        variance = np.diag(without_noise - gain @ without_noise[o])
+        np.testing.assert_allclose(found.variance[i], variance, atol=1e-12)
+
+
+def test_density_is_that_of_the_gaussian_conditional(case):
+    view, batch, truth, hidden, on = case
+    found = log_predictive(on, view.phi, view.g_o, view.g_w, batch, truth, hidden)
+    for i in range(N):
+        o, h = batch.observed[i], hidden[i]
+        if not h.any():
+            assert found[i] == pytest.approx(0.0, abs=1e-12)
+            continue
+        covariance = joint(view, on[i])
+
+        def log_density(chosen, i=i, covariance=covariance):
+            if not chosen.any():
+                return 0.0
+            return multivariate_normal(cov=covariance[np.ix_(chosen, chosen)]).logpdf(truth[i, chosen])
+
+        assert found[i] == pytest.approx(log_density(o | h) - log_density(o), abs=1e-9)
+
+
+def test_it_is_the_limit_of_drawing_the_weights(case):
+    """Monte Carlo over w given z and the observed entries, to four errors."""
+    view, batch, truth, hidden, on = case
+    i, M = 3, 200_000
+    o, h, phi = batch.observed[i], hidden[i], view.phi[on[i]]
+    precision = view.g_w * np.eye(len(phi)) + view.g_o * phi[:, o] @ phi[:, o].T
+    mean = np.linalg.solve(precision, view.g_o * phi[:, o] @ truth[i, o])
+    w = np.random.default_rng(1).multivariate_normal(mean, np.linalg.inv(precision), size=M)
+    error2 = ((truth[i, h] - w @ phi[:, h]) ** 2).sum(axis=1)
+    log_density = h.sum() / 2 * np.log(view.g_o / (2 * np.pi)) - view.g_o / 2 * error2
+    estimate = logsumexp(log_density) - np.log(M)
+    relative_error = np.exp(log_density - estimate).std() / M**0.5
+    found = log_predictive(on, view.phi, view.g_o, view.g_w, batch, truth, hidden)[i]
+    assert abs(found - estimate) < 4 * relative_error
+
+
+def test_rows_do_not_depend_on_how_they_are_grouped(case, monkeypatch):
+    view, batch, truth, hidden, on = case
+    arguments = (on, view.phi, view.g_o, view.g_w, batch)
+    whole = (*signal(*arguments), log_predictive(*arguments, truth, hidden))
+    monkeypatch.setattr("bpfa.integration.GROUP_NUMBERS", 1)
+    parts = (*signal(*arguments), log_predictive(*arguments, truth, hidden))
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
