@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa/kernels -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint bench sanitize clean
+.PHONY: demo test lint bench browser sanitize clean
 
 demo: $(VENV)/installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/bpfa demo demo-output --force
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto
@@ -21,6 +21,10 @@ lint: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# For the tests of the report, which are skipped where there is no browser.
+browser:
+	apt-get install --yes --no-install-recommends chromium chromium-driver
 
 # A build of its own with the address and undefined-behaviour sanitizers, whose runtime must be loaded first.
 # Python's own leaks are not ours to report.

@@ -1,5 +1,6 @@
 """Beta process factor analysis: sparse factors and honest imputation for matrices with missing entries."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bpfa.algorithms import ALGORITHMS, Algorithm, algorithm
@@ -16,6 +17,7 @@ from bpfa.training import train
 
 if TYPE_CHECKING:
     from bpfa.estimator import BPFA
+    from bpfa.images import ImageResult, denoise, inpaint
 
 __all__ = [
     "ALGORITHMS",
@@ -27,6 +29,7 @@ __all__ = [
     "Checkpoint",
     "GlobalPosterior",
     "HeldOutScore",
+    "ImageResult",
     "NonFiniteError",
     "Priors",
     "Progress",
@@ -34,9 +37,11 @@ __all__ = [
     "Schedule",
     "Synthetic",
     "algorithm",
+    "denoise",
     "draw_data",
     "full_bound",
     "held_out_score",
+    "inpaint",
     "open_rows",
     "posterior_draws",
     "psnr",
@@ -45,10 +50,16 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 
-def __getattr__(name: str) -> Any:
-    # The estimator brings scikit-learn with it, which takes a second to import: only who asks for it waits.
-    if name == "BPFA":
-        from bpfa.estimator import BPFA
+# The estimator brings scikit-learn with it, which takes a second to import: only who asks for it waits.
+_LATER = {
+    "BPFA": "bpfa.estimator",
+    "ImageResult": "bpfa.images",
+    "denoise": "bpfa.images",
+    "inpaint": "bpfa.images",
+}
 
-        return BPFA
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'bpfa' has no attribute {name!r}")

@@ -5,7 +5,7 @@ Given z and the globals, the weights in use and the entries of a row are jointly
     Lambda_S = g_w I + g_o Phi_S Phi_S^T        b_S = g_o Phi_S y_S
 
 for the features that are on and a set S of entries. So a draw of z gives the exact mean, variance and density
-of entries, where a draw of z and w gives a point: predictions need fewer draws, and densities do not depend on
+of entries, where a draw of z and w gives a point: predictions need fewer draws, and densities do not hang on
 the luck of a draw coming close.
 """
 

@@ -1,0 +1,66 @@
+"""What restoration uses where the user does not say (see benchmarks/image_defaults.py)."""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+
+__all__ = ["default_patch_size", "default_stride"]
+
+# Features that a picture may have: those it does not need stay unused.
+N_COMPONENTS = 256
+# Steps, and rows of a step.
+N_STEPS, BATCH_SIZE = 500, 4096
+# Step t has size (t + STEP_DELAY)^-STEP_DECAY.
+STEP_DELAY, STEP_DECAY = 5.0, 0.5
+# Independent features: a step costs a third of one with joint features, and the picture is as good.
+FEATURES = "factorised"
+# Features start as patches of the picture: most of all where it is noisy, they are learned sooner and better.
+INIT = "data"
+# Sweeps before a draw of a patch: more than in training, where the errors of many patches cancel.
+BURN_IN = 5
+# Draws behind a picture.
+N_DRAWS = 8
+# Pixels of a patch that should be observed, and the narrowest and the widest patch that this may lead to.
+OBSERVED_PIXELS, NARROW, WIDE = 48, 8, 16
+# Numbers that a patch may have; where there are so many channels that it would have more, it is narrower, but
+# so wide that a few of its pixels are observed.
+MAX_NUMBERS, FEWEST_PIXELS, NARROWEST = 768, 4, 3
+# Patches across a pixel, along an axis.
+OVERLAP = 6
+
+
+def default_patch_size(height: int, width: int, n_channels: int, observed: float) -> int:
+    """Return the width of a square patch: wide enough that 48 of its pixels are observed, from 8 to 16.
+
+    It is at most a quarter of the picture, but no less than 8. With many channels it is as wide as 768
+    numbers allow, but no less than 3, and so that 4 of its pixels are observed.
+
+    Parameters
+    ----------
+    height, width, n_channels : int
+        Shape of the picture.
+    observed : float
+        Share of its pixels that is observed.
+
+    Examples
+    --------
+    >>> [default_patch_size(512, 512, 1, observed) for observed in (1.0, 0.5, 0.2)]
+    [8, 10, 15]
+    >>> [default_patch_size(512, 512, n_channels, 0.2) for n_channels in (3, 12, 162)]
+    [15, 8, 5]
+    """
+    wanted = min(WIDE, round(sqrt(OBSERVED_PIXELS / observed)), height // 4, width // 4)
+    least = max(NARROWEST, ceil(sqrt(FEWEST_PIXELS / observed)))
+    affordable = int(sqrt(MAX_NUMBERS / n_channels))
+    return max(min(max(NARROW, wanted), affordable), min(least, NARROW))
+
+
+def default_stride(size: tuple[int, int]) -> int:
+    """Return the stride that puts six patches across every pixel along the shorter side, or more.
+
+    Examples
+    --------
+    >>> default_stride((8, 8)), default_stride((16, 16)), default_stride((3, 3))
+    (1, 2, 1)
+    """
+    return max(1, min(size) // OVERLAP)
