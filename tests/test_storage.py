@@ -126,7 +126,7 @@ def test_foreign_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="a safetensors file, but not a model saved by bpfa"):
         BPFA.load(path)
     write_model(path, {"x": np.ones(2)}, {"something": "else"})
-    with pytest.raises(ValueError, match="not a usable model .KeyError: 'parameters'"):
+    with pytest.raises(ValueError, match=r"not a usable model .KeyError: 'parameters'"):
         BPFA.load(path)
 
 
