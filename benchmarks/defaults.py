@@ -25,6 +25,7 @@ MASK_SEED = 100
 # Rows of the matrices: the cytometry is large enough to be cut.
 ROWS = {"cytometry": 40_000, "expression": 8_000}
 SCORED_ROWS, N_DRAWS = 2_000, 50
+HEADINGS = ("differs", "K", "log-likelihood", "MSE", "noise", "used", "seconds")
 VARIATIONS: list[dict[str, Any]] = [
     {},
     {"n_components": 1 / 3},
@@ -61,9 +62,7 @@ def main() -> None:
             console.print(problem)
             continue
         task = cut(load(name, arguments.data, MASK_SEED), ROWS[name])
-        table = Table(
-            "differs", "K", "log-likelihood", "MSE", "noise", "used", "seconds", title=title(name, task)
-        )
+        table = Table(*HEADINGS, title=title(name, task))
         for variation in VARIATIONS:
             result = {"dataset": name, **measure(task, variation, arguments.steps)}
             results.append(result)

@@ -86,12 +86,47 @@ def sparse(results: dict) -> str:
     return f"{peers(fewer)}\n\n{methods(fewer)}"
 
 
+def memory(results: dict) -> str:
+    return (
+        f"A file of {results['file_megabytes']:,.0f} MiB ({results['rows']:,} rows of {results['columns']} "
+        f"columns): the fit's process peaks at {results['peak_megabytes']:.0f} MiB. One pass for the moments of "
+        f"the columns takes {results['moments_seconds']:.0f} s, an epoch of {results['steps']:,} steps "
+        f"{results['seconds']:.0f} s, which is {results['rows_per_second']:,.0f} rows a second."
+    )
+
+
+def defaults(results: dict) -> str:
+    from benchmarks.defaults import HEADINGS, cells
+
+    parts = []
+    for dataset in dict.fromkeys(row["dataset"] for row in results["rows"]):
+        rows = [cells(row) for row in results["rows"] if row["dataset"] == dataset]
+        parts.append(f"{dataset.capitalize()}:\n\n{table(list(HEADINGS), rows)}")
+    return "\n\n".join(parts)
+
+
+def images(results: dict) -> str:
+    from benchmarks.images import markdown
+
+    return markdown(results)
+
+
+def imputation(results: dict) -> str:
+    from benchmarks.imputation import markdown
+
+    return markdown(results)
+
+
 def main() -> None:
     """Replace what stands between the markers of each table."""
-    results = json.loads((HERE / "results" / "kernels.json").read_text())
+    kernels = (peers, sparse, methods, ceilings, growth)
+    files = dict.fromkeys(kernels, "kernels") | {
+        write: write.__name__ for write in (memory, defaults, images, imputation)
+    }
     path = HERE / "README.md"
     text = path.read_text()
-    for write in (peers, sparse, methods, ceilings, growth):
+    for write, file in files.items():
+        results = json.loads((HERE / "results" / f"{file}.json").read_text())
         begin, end = f"<!-- {write.__name__} -->", "<!-- end -->"
         pattern = re.escape(begin) + ".*?" + re.escape(end)
         content = f"{begin}\n{write(results)}\n{end}"

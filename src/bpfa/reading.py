@@ -435,5 +435,5 @@ def _frame(columns: dict[str, Any], index: Any = None, index_name: str | None = 
     try:
         pandas = importlib.import_module("pandas")
     except ImportError as error:
-        raise ImportError("the frames of a model need pandas: pip install 'bpfa[frames]'") from error
+        raise ImportError("the frames of a model need pandas: pip install 'bpfa[tables]'") from error
     return pandas.DataFrame(columns, index=None if index is None else pandas.Index(index, name=index_name))

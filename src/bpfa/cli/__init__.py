@@ -1,0 +1,5 @@
+"""The command line: bpfa inpaint, denoise, fit, transform, impute, report, doctor and demo."""
+
+from bpfa.cli.program import main
+
+__all__ = ["main"]

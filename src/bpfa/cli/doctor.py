@@ -1,0 +1,175 @@
+"""bpfa doctor: what is installed, what the machine has, and whether the numbers come out right."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table as Columns
+from threadpoolctl import threadpool_info
+
+import bpfa
+from bpfa.cli.options import Json, Quiet
+from bpfa.cli.voice import Voice
+
+__all__ = ["doctor"]
+
+CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl")
+# By what they are for, and the extra that brings them.
+OPTIONAL = {
+    "typer": "cli",
+    "rich": "cli",
+    "jinja2": "cli",
+    "pillow": "images",
+    "tifffile": "images",
+    "scikit-image": "demo",
+    "h5py": "hdf5",
+    "anndata": "anndata",
+    "zarr": "zarr",
+    "flowio": "fcs",
+    "pyarrow": "parquet",
+    "pandas": "tables",
+    "polars": "tables",
+}
+
+
+def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
+    """Check the installation in a few seconds.
+
+    Shows versions, instruction sets, threads, BLAS and GPU, and tests that the numbers come out right.
+    """
+    voice = Voice(quiet=quiet, as_json=as_json)
+    facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
+    with voice.bar("self-test", None):
+        tests = [run(name, test) for name, test in TESTS.items()]
+    healthy = all(test["passed"] for test in tests)
+    voice.result("doctor", {**facts, "self_test": tests, "healthy": healthy}, *shown(facts, tests))
+    if not healthy:
+        failed = "; ".join(f"{test['name']}: {test['detail']}" for test in tests if not test["passed"])
+        raise ArithmeticError(
+            f"the self-test failed: {failed}. Reinstall bpfa, or report this with the above"
+        )
+
+
+def system() -> dict[str, Any]:
+    """Return what the machine has."""
+    from bpfa.kernels import instruction_sets
+    from bpfa.kernels._cpu import thread_count
+
+    # Threads of BLAS are found where it has been loaded, which NumPy has done by now.
+    blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return {
+        "bpfa": bpfa.__version__,
+        "Python": platform.python_version(),
+        "platform": platform.platform(),
+        "instruction sets": ", ".join(instruction_sets()),
+        "threads": thread_count(0),
+        "BLAS": ", ".join(sorted({f"{p['internal_api']} {p['version']}" for p in blas})) or "none found",
+        "GPU": gpu(),
+    }
+
+
+def gpu() -> str:
+    """Return which GPU there is, which this version does not use."""
+    if shutil.which("nvidia-smi") is None:
+        return "none found; this version runs on CPUs only"
+    asked = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "nvidia-smi is there but does not answer; this version runs on CPUs only"
+    return f"{'; '.join(found.strip().splitlines())}: there, but this version runs on CPUs only"
+
+
+def version(name: str) -> str | None:
+    """Return the version of a distribution that is installed."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def shown(facts: dict[str, Any], tests: list[dict[str, Any]]) -> Iterator[Any]:
+    """Yield what people see."""
+    table = Columns.grid(padding=(0, 2))
+    for name, value in facts["system"].items():
+        table.add_row(name, str(value))
+    table.add_row()
+    for name, found in facts["libraries"].items():
+        missing = f"not installed: pip install 'bpfa[{OPTIONAL.get(name, '')}]'"
+        table.add_row(name, found or missing)
+    table.add_row()
+    for test in tests:
+        verdict = "passed" if test["passed"] else f"FAILED: {test['detail']}"
+        table.add_row(test["name"], f"{verdict} ({test['seconds']:.1f} s)")
+    yield table
+
+
+def run(name: str, test: Callable[[], None]) -> dict[str, Any]:
+    """Run a self-test and return how it went."""
+    began, detail = time.perf_counter(), ""
+    try:
+        test()
+    except Exception as error:
+        detail = " ".join(f"{type(error).__name__}: {error}".split())
+    return {
+        "name": name,
+        "passed": not detail,
+        "detail": detail,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def fits_drawn_data() -> None:
+    """Fit data drawn from the model: the noise must come out."""
+    data = bpfa.draw_data(1000, 12, 4, g_o=100.0, g_w=1.0, seed=0)
+    model = bpfa.BPFA(n_components=10, max_steps=150, standardize=False, random_state=0).fit(data.y)
+    noise = float(model.noise_std_[0])
+    if not 0.09 < noise < 0.12:
+        raise ArithmeticError(f"noise {noise:.3f} where 0.1 was drawn")
+
+
+def kernels_agree() -> None:
+    """Compare the compiled kernels with the specification, in double precision."""
+    data = bpfa.draw_data(60, 7, 5, seed=0)
+    y = np.where(np.random.default_rng(0).random(data.y.shape) < 0.3, np.nan, data.y)
+    for name in ("gibbs-ssvi", "titsias-ssvi", "mf-ssvi"):
+        devices: tuple[dict[str, Any], ...] = ({"device": "cpu", "dtype": "float64"}, {"device": "numpy"})
+        compiled, specified = (
+            [
+                step.posterior.noise_std
+                for step in bpfa.train(y, 6, algorithm=name, n_steps=3, seed=0, **device)
+            ]
+            for device in devices
+        )
+        if not np.allclose(compiled, specified, rtol=1e-6):
+            raise ArithmeticError(
+                f"{name}: noise {compiled[-1]!r}, but {specified[-1]!r} by the specification"
+            )
+
+
+def models_come_back() -> None:
+    """Save a model, load it, and use both."""
+    y = bpfa.draw_data(50, 5, 3, seed=0).y
+    y[0, 0] = np.nan
+    model = bpfa.BPFA(n_components=5, max_steps=5, random_state=0).fit(y)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "model.bpfa"))
+        loaded = bpfa.BPFA.load(Path(folder, "model.bpfa"))
+    if not np.array_equal(model.impute(y), loaded.impute(y)):
+        raise ArithmeticError("a loaded model imputes other values than the one that was saved")
+
+
+TESTS = {
+    "fit of drawn data": fits_drawn_data,
+    "kernels against specification": kernels_agree,
+    "save and load": models_come_back,
+}

@@ -1,0 +1,206 @@
+"""bpfa inpaint and bpfa denoise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+import bpfa
+from bpfa.cli.options import (
+    AlgorithmName,
+    ChannelAxis,
+    Components,
+    Device,
+    Force,
+    Jobs,
+    Json,
+    Mask,
+    MaxEpochs,
+    MaxSteps,
+    MaxTime,
+    Missing,
+    Patch,
+    Quiet,
+    Report,
+    Seed,
+    StackAxis,
+    Std,
+    Stride,
+    command_line,
+    fit_settings,
+)
+from bpfa.cli.outputs import Outputs
+from bpfa.cli.voice import Voice
+from bpfa.imagefiles import JPEG, Picture, check_target, read_image, read_mask, write_image
+from bpfa.report.page import noise_range
+
+__all__ = ["denoise", "inpaint"]
+
+Image = Annotated[Path, typer.Argument(metavar="IN", help="Image: .png .jpg .tif .npy .hspy")]
+Restored = Annotated[Path, typer.Argument(metavar="OUT", help="Image to write.")]
+
+
+def inpaint(
+    context: typer.Context,
+    source: Image,
+    target: Restored,
+    mask: Mask = None,
+    missing: Missing = None,
+    std: Std = None,
+    report: Report = None,
+    patch: Patch = None,
+    stride: Stride = None,
+    channel_axis: ChannelAxis = None,
+    stack_axis: StackAxis = None,
+    components: Components = None,
+    algorithm: AlgorithmName = "gibbs-ssvi",
+    max_epochs: MaxEpochs = None,
+    max_steps: MaxSteps = None,
+    max_time: MaxTime = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fill in the missing pixels of an image.
+
+    What is missing is NaN, transparent, of the value --missing, or shown by a --mask. Pixels that are there
+    stay as they are.
+    """
+    from bpfa.images import inpaint
+
+    _restore(context, inpaint)
+
+
+def denoise(
+    context: typer.Context,
+    source: Image,
+    target: Restored,
+    mask: Mask = None,
+    missing: Missing = None,
+    std: Std = None,
+    report: Report = None,
+    patch: Patch = None,
+    stride: Stride = None,
+    channel_axis: ChannelAxis = None,
+    stack_axis: StackAxis = None,
+    components: Components = None,
+    algorithm: AlgorithmName = "gibbs-ssvi",
+    max_epochs: MaxEpochs = None,
+    max_steps: MaxSteps = None,
+    max_time: MaxTime = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Take the noise out of an image.
+
+    The level of the noise is learned. Pixels that are missing, as bpfa inpaint has it, are filled in.
+    """
+    from bpfa.images import denoise
+
+    _restore(context, denoise)
+
+
+def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
+    """Read the image, restore it, and write what was asked for."""
+    given = context.params
+    if given["mask"] is not None and given["missing"] is not None:
+        raise typer.BadParameter("--mask and --missing: expected one of them.")
+    voice = Voice(quiet=given["quiet"], as_json=given["as_json"])
+    outputs = Outputs(force=given["force"])
+    targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
+    written = {argument: path for argument, path in targets.items() if path is not None}
+    for argument, path in written.items():
+        outputs.claim(argument, path)
+    picture = read_image(given["source"]).with_axes(given["channel_axis"], given["stack_axis"])
+    check_target(given["target"], picture)
+    if given["std"] is not None:
+        check_target(given["std"], picture, np.float32)
+
+    missing = _missing(picture, given["mask"], given["missing"])
+    if restore.__name__ == "inpaint" and not missing.any():
+        raise ValueError(
+            f"{picture.path}: no pixel is missing; say which are by --mask or --missing, or use bpfa denoise"
+        )
+    axes = {"channel_axis": picture.channel_axis, "stack_axis": picture.stack_axis}
+    settings = {**axes, **fit_settings(context)}
+    result = restore(picture.values, missing, **settings, verbose=voice.verbose)
+
+    command = command_line(context)
+    note = f"bpfa {bpfa.__version__}: {command}"
+    outputs.add("OUT", given["target"], lambda path: write_image(path, result.image, picture, note))
+    if given["std"] is not None:
+        std = result.std.astype(np.float32)
+        outputs.add("--std", given["std"], lambda path: write_image(path, std, picture, note))
+    if given["report"] is not None:
+        from bpfa.report import image_report
+
+        page = image_report(result, picture, command=command)
+        outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
+    outputs.write()
+    _tell(voice, restore.__name__, written, result)
+
+
+def _tell(voice: Voice, name: str, written: dict[str, Path], result: Any) -> None:
+    """Say what came out."""
+    kinds = {"OUT": "image", "--std": "std", "--report": "report"}
+    document = {
+        "written": {kinds[argument]: path for argument, path in written.items()},
+        "missing_share": float(np.mean(result.missing)),
+        "from_prior": int(np.sum(result.from_prior)),
+        "noise_std": result.noise_std,
+        "active_features": result.model.n_components_used_,
+        "features": len(result.model.components_),
+        "steps": result.model.n_steps_,
+        "stopped_by": result.model.stopped_by_,
+    }
+    missing = f"{document['missing_share']:.1%} missing · " if result.missing.any() else ""
+    voice.result(
+        name,
+        document,
+        f"{missing}noise {noise_range(result.noise_std)} · {document['active_features']} of "
+        f"{document['features']} features · {document['steps']} steps · {voice.seconds:.1f} s",
+        *(f"{kinds[argument]:>6}  {path}" for argument, path in written.items()),
+    )
+
+
+def _missing(picture: Picture, mask: Path | None, value: float | None) -> NDArray[np.bool_]:
+    """Return which entries of an image are missing."""
+    values, path = picture.values, picture.path
+    missing = np.zeros(values.shape, dtype=bool)
+    if values.dtype.kind == "f":
+        missing |= np.isnan(values)
+    if picture.transparent is not None:
+        missing |= _with_channels(picture.transparent, picture)
+    if mask is not None:
+        missing |= _with_channels(read_mask(mask, picture), picture)
+    elif value is not None and not np.isnan(value):
+        equal = values == value
+        if picture.channel_axis is not None:
+            # A black pixel has no colour at all; a red one just has no green.
+            equal = _with_channels(equal.all(axis=picture.channel_axis), picture)
+        if path.suffix.lower() in JPEG:
+            warnings.warn(
+                f"{path}: JPEG blurs values, so that few are exactly {value:g}; use --mask", stacklevel=2
+            )
+        missing |= equal
+    return missing
+
+
+def _with_channels(mask: NDArray[np.bool_], picture: Picture) -> NDArray[np.bool_]:
+    """Return a mask of pixels as one of the whole shape."""
+    if mask.shape == picture.values.shape or picture.channel_axis is None:
+        return mask
+    return np.broadcast_to(np.expand_dims(mask, picture.channel_axis), picture.values.shape)

@@ -1,0 +1,39 @@
+"""bpfa report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bpfa.cli.options import Force, Json, Quiet
+from bpfa.cli.outputs import Outputs
+from bpfa.cli.voice import Voice
+
+__all__ = ["report"]
+
+
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model, written by bpfa fit.")],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[OUT]", help="Page to write. [MODEL with .html]")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a page about a model.
+
+    It shows the features, their use and the fit: one file for any browser, which needs no network.
+    """
+    from bpfa import BPFA
+    from bpfa.report import model_report
+
+    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    target = model.with_suffix(".html") if target is None else target
+    fitted = BPFA.load(model)
+    page = model_report(fitted, title=model.name)
+    outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
+    outputs.write()
+    voice.result("report", {"written": {"report": target}}, f"report  {target}")

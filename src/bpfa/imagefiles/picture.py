@@ -1,0 +1,71 @@
+"""An image as a file holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Picture"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a file holds it.
+
+    Parameters
+    ----------
+    path : Path
+        Where it was read.
+    values : array
+        The axes that are neither channels nor a stack are y and x, in this order.
+    channel_axis, stack_axis : int, optional
+    transparent : boolean array, optional
+        Pixels of which the alpha channel says that they are not there. The channel itself is not kept.
+
+    Examples
+    --------
+    >>> picture = Picture(Path("a.npy"), np.zeros((3, 64, 48)))
+    >>> picture.with_axes(channel_axis=0, stack_axis=None).pixels
+    (64, 48)
+    """
+
+    path: Path
+    values: NDArray[Any]
+    channel_axis: int | None = None
+    stack_axis: int | None = None
+    transparent: NDArray[np.bool_] | None = None
+
+    @property
+    def pixels(self) -> tuple[int, ...]:
+        """Shape without the channels."""
+        return tuple(n for axis, n in enumerate(self.values.shape) if axis != self.channel_axis)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels, 1 of a grey image."""
+        return 1 if self.channel_axis is None else int(self.values.shape[self.channel_axis])
+
+    def with_axes(self, channel_axis: int | None, stack_axis: int | None) -> Picture:
+        """Return the picture with the axes that the user names, and refuse what is no image then."""
+        channel = self.channel_axis if channel_axis is None else self._counted("channel", channel_axis)
+        stack = self.stack_axis if stack_axis is None else self._counted("stack", stack_axis)
+        named = [axis for axis in (channel, stack) if axis is not None]
+        if len(set(named)) < len(named) or self.values.ndim - len(named) != 2:
+            raise ValueError(
+                f"{self.path}: shape {self.values.shape}, channel axis {channel}, stack axis {stack}; "
+                "expected two axes beside these: say which is which by --channel-axis and --stack-axis"
+            )
+        return replace(self, channel_axis=channel, stack_axis=stack)
+
+    def _counted(self, name: str, axis: int) -> int:
+        """Return an axis counted from the first."""
+        ndim = self.values.ndim
+        if not -ndim <= axis < ndim:
+            raise ValueError(
+                f"--{name}-axis {axis}: {self.path} has {ndim} axes; expected {-ndim} to {ndim - 1}"
+            )
+        return axis % ndim

@@ -1,0 +1,97 @@
+"""What all reports have: facts, curves of the fit, settings, and the template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+import bpfa
+from bpfa._checks import Array
+from bpfa.data.files import library
+from bpfa.report.charts import line_chart
+
+__all__ = ["energy", "noise_range", "render", "settings_of", "traces"]
+
+
+def render(**content: Any) -> str:
+    """Return the page."""
+    jinja2 = library("jinja2", "cli")
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    inline = {name: Markup((folder / f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}
+    page: str = environment.get_template("page.html").render(**content, **inline, version=bpfa.__version__)
+    return page
+
+
+def noise_range(noise_std: float | Array) -> str:
+    """Return the noise of an image, of all its channels.
+
+    Examples
+    --------
+    >>> noise_range(2.5), noise_range(np.array([3.0, 1.0, 2.0]))
+    ('2.5', '1 to 3')
+    """
+    low, high = (f"{end(noise_std):.3g}" for end in (np.min, np.max))
+    return low if low == high else f"{low} to {high}"
+
+
+def traces(history: Mapping[str, NDArray[Any]], noise_unit: str) -> list[tuple[str, Markup]]:
+    """Return the titles and charts of what a fit went through."""
+    columns = {
+        f"Noise, {noise_unit}": history["noise_std"],
+        "Features in use": history["n_active"],
+        "Held-out log-likelihood": history["held_out_log_likelihood"],
+        "Held-out squared error": history["held_out_mse"],
+    }
+    charts = {
+        title: line_chart(history["step"], values, title=title, x_label="training step")
+        for title, values in columns.items()
+    }
+    return [(title, chart) for title, chart in charts.items() if chart]
+
+
+def energy(model: Any) -> Array:
+    """Return the share of each feature in what the features explain, of columns of variance 1.
+
+    All weights have one variance, so that it cancels.
+    """
+    norms = ((model.components_ / model.scale_) ** 2).sum(axis=1)
+    energies: Array = model.component_probabilities_ * norms
+    return energies / (energies.sum() or 1.0)
+
+
+def settings_of(model: Any) -> dict[str, str]:
+    """Return the settings of a fit by names that people read."""
+    settings = model.settings_
+    rows = {
+        "Algorithm": settings.algorithm,
+        "Features at most": settings.n_features,
+        "Posterior of the features": settings.features,
+        "Weight precision from": f"{settings.weights} weights",
+        "Start": settings.init,
+        "Rows": f"{model.n_rows_seen_:,}",
+        "Columns": f"{model.n_features_in_:,}",
+        "Rows in a step": f"{settings.batch_size:,}",
+        "Steps": f"{model.n_steps_:,}",
+        "Ended by": (model.stopped_by_ or "").replace("_", " "),
+        "Seconds of training": f"{model.history_['seconds'][-1]:.1f}" if model.n_steps_ else "0",
+        "Step size": f"(t + {settings.step_delay:g})^-{settings.step_decay:g}",
+        "Local steps": ", ".join(f"{name} {value}" for name, value in settings.options.items()),
+        "Priors": ", ".join(f"{name} {value:g}" for name, value in vars(settings.priors).items()),
+        "Held out": f"{settings.held_out:.0%}",
+        "Seed": "none given" if model.random_state is None else model.random_state,
+        "Device": settings.device,
+        "Versions": f"bpfa {bpfa.__version__}, NumPy {np.__version__}",
+    }
+    return {name: str(value) for name, value in rows.items()}
