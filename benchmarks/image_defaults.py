@@ -1,6 +1,6 @@
 """What should restoration use where the user does not say? PSNR and time for one change at a time.
 
-`python -m benchmarks.image_defaults` prints a table, in half an hour on two cores; the defaults of
+`python -m benchmarks.image_defaults` prints a table, in an hour or two on two cores; the defaults of
 `bpfa.images.defaults` come from here. Every line changes one thing of the first, which has the defaults.
 """
 
@@ -20,7 +20,7 @@ from benchmarks.images import DATA, Task, hidden, observed_psnr
 from bpfa import BPFA, Priors, algorithm
 from bpfa.images import PatchRows, defaults
 from bpfa.images.canvas import Canvas
-from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
+from bpfa.images.restore import NOISE_SHARE, STRIP_PATCHES, PatchDraws, restore
 
 # A square of this side, so that the grid ends in time.
 SIDE = 256
@@ -42,20 +42,22 @@ class Choice:
     stride: int | None = None
     n_draws: int = defaults.N_DRAWS
     burn_in: int = defaults.BURN_IN
-    equal_weights: bool = False
+    noise_share: float = NOISE_SHARE
     shrunk_pi: float = 0.0
     """b of the prior of pi as a share of the number of patches; 0 for the default."""
 
 
 CHOICES = {
     "defaults": Choice(),
-    "patches averaged with equal weights": Choice(equal_weights=True),
+    "patches averaged with equal weights": Choice(noise_share=1e6),
+    "weights with all of the noise": Choice(noise_share=1.0),
+    "weights with a tenth of the noise": Choice(noise_share=0.1),
     "start at random": Choice(model={"init": "random"}),
     "joint features": Choice(model={"features": "joint"}),
     "all weights for g_w": Choice(model={"weights": "all"}),
     "step sizes t^-0.75": Choice(model={"step_delay": 0.0, "step_decay": 0.75}),
-    "150 steps": Choice(model={"max_steps": 150}),
-    "1500 steps": Choice(model={"max_steps": 1500}),
+    "250 steps": Choice(model={"max_steps": 250}),
+    "2000 steps": Choice(model={"max_steps": 2000}),
     "batches of 1024": Choice(model={"batch_size": 1024}),
     "batches of 16384": Choice(model={"batch_size": 16384}),
     "128 features": Choice(model={"n_components": 128}),
@@ -70,8 +72,8 @@ CHOICES = {
     "10 + 3 sweeps in training": Choice(model={"burn_in": 10, "n_samples": 3}),
     "4 draws": Choice(n_draws=4),
     "16 draws": Choice(n_draws=16),
-    "3 sweeps before a draw": Choice(burn_in=3),
-    "15 sweeps before a draw": Choice(burn_in=15),
+    "5 sweeps before a draw": Choice(burn_in=5),
+    "30 sweeps before a draw": Choice(burn_in=30),
 }
 
 
@@ -116,9 +118,7 @@ def score(task: Task, choice: Choice, arguments: argparse.Namespace) -> str:
     chosen = algorithm("gibbs-ssvi", burn_in=choice.burn_in, n_jobs=1)
     stream = model.settings_.stream.child("restoration")
     draws = PatchDraws(model.posterior_, chosen, n_draws=choice.n_draws, stream=stream)
-    if choice.equal_weights:
-        # Beside much noise, all predictions are as uncertain.
-        draws.noise = 1e6
+    draws.noise *= choice.noise_share / NOISE_SHARE
     rows = PatchRows(canvas.values, canvas.observed, (size, size), stride)
     restored = canvas.image(restore(rows, draws, rows.strips(STRIP_PATCHES), os.cpu_count() or 1).mean)
     seconds = time.perf_counter() - began

@@ -89,8 +89,8 @@ def sparse(results: dict) -> str:
 def memory(results: dict) -> str:
     return (
         f"A file of {results['file_megabytes']:,.0f} MiB ({results['rows']:,} rows of {results['columns']} "
-        f"columns): the fit's process peaks at {results['peak_megabytes']:.0f} MiB. One pass for the moments of "
-        f"the columns takes {results['moments_seconds']:.0f} s, an epoch of {results['steps']:,} steps "
+        f"columns): the fit's process peaks at {results['peak_megabytes']:.0f} MiB. One pass for the moments "
+        f"of the columns takes {results['moments_seconds']:.0f} s, an epoch of {results['steps']:,} steps "
         f"{results['seconds']:.0f} s, which is {results['rows_per_second']:,.0f} rows a second."
     )
 
@@ -118,7 +118,7 @@ def imputation(results: dict) -> str:
 
 
 def main() -> None:
-    """Replace what stands between the markers of each table."""
+    """Replace what stands between the markers of each table whose results are there."""
     kernels = (peers, sparse, methods, ceilings, growth)
     files = dict.fromkeys(kernels, "kernels") | {
         write: write.__name__ for write in (memory, defaults, images, imputation)
@@ -126,7 +126,10 @@ def main() -> None:
     path = HERE / "README.md"
     text = path.read_text()
     for write, file in files.items():
-        results = json.loads((HERE / "results" / f"{file}.json").read_text())
+        source = HERE / "results" / f"{file}.json"
+        if not source.exists():
+            continue
+        results = json.loads(source.read_text())
         begin, end = f"<!-- {write.__name__} -->", "<!-- end -->"
         pattern = re.escape(begin) + ".*?" + re.escape(end)
         content = f"{begin}\n{write(results)}\n{end}"

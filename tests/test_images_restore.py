@@ -8,7 +8,7 @@ import pytest
 
 from bpfa import ALGORITHMS, algorithm
 from bpfa.images import PatchRows
-from bpfa.images.restore import EMPTY_WEIGHT, PatchDraws, restore
+from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, PatchDraws, restore
 from bpfa.initialise import random_posterior
 from bpfa.philox import Stream
 
@@ -39,7 +39,9 @@ def naive(rows, draws):
                 empty = not batch.observed[row].any()
                 for index in np.ndindex(*rows.size, n_channels):
                     values = predictions[(slice(None), *index)]
-                    weight = (EMPTY_WEIGHT if empty else 1.0) / (values.var(ddof=1) + draws.noise)
+                    weight = (EMPTY_WEIGHT if empty else 1.0) / (
+                        values.var(ddof=1) + NOISE_SHARE * draws.noise
+                    )
                     pixel = (s, y + index[0], x + index[1], index[2])
                     said.setdefault(pixel, []).append((weight, values.mean(), values.var(ddof=1), empty))
                 row += 1
@@ -112,3 +114,13 @@ def test_the_size_of_strips_does_not_matter(pictures):
     few, many = (restore(pictures, draws, pictures.strips(n)) for n in (9, 1000))
     for one, other in zip(few, many, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def test_threads_change_not_a_bit(pictures):
+    chosen = algorithm("gibbs-ssvi", n_jobs=1)
+    posterior = random_posterior(pictures, 5, seed=0, noise_share=0.1, features_per_row=2.5)
+    draws = PatchDraws(posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
+    one, *others = (restore(pictures, draws, pictures.strips(9), n_threads=n) for n in (1, 2, 3))
+    for other in others:
+        for ours, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

@@ -389,5 +389,5 @@ def test_too_few_rows_to_hide_any(model, X):
 
 def test_without_pandas_the_way_out_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'bpfa\[frames\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'bpfa\[tables\]'"):
         model.top_columns()

@@ -65,7 +65,7 @@ def inpaint(
     stack_axis : int, optional
         The axis of the slices of a stack. One model is learned from all, and each is restored by it.
     patch_size : int or pair of int, optional
-        Height and width of a patch. By default wide enough that 48 of its pixels are observed, from 8 to 16;
+        Height and width of a patch. By default wide enough that 40 of its pixels are observed, from 8 to 16;
         less where a patch would have more than 768 numbers as there are many channels, but so that 4 of its
         pixels are observed.
     stride : int, optional
@@ -76,7 +76,7 @@ def inpaint(
     algorithm, features, priors, init : optional
         As in `BPFA`.
     max_epochs, max_steps, max_time : optional
-        Limits of the training, of which the first that is reached ends it, as in `BPFA`; 500 steps by
+        Limits of the training, of which the first that is reached ends it, as in `BPFA`; 1000 steps by
         default. The restoration after it takes its own time, about as much for a megapixel.
     n_draws : int
         Draws from the posterior behind the restored picture.

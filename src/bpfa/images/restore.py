@@ -26,6 +26,10 @@ Made = TypeVar("Made")
 
 # Patches predicted at a time: what is computed for them fits into the cache.
 STRIP_PATCHES = 1024
+# Share of the noise that is added to the variance of a prediction before it is weighted by one over it:
+# without any, a patch whose few draws happen to agree would count for all; with all of it, certainty counts
+# too little.
+NOISE_SHARE = 0.5
 # A patch of which nothing is observed counts so much less than others: only where there are no others.
 EMPTY_WEIGHT = 1e-9
 
@@ -79,9 +83,9 @@ class PatchDraws:
 def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threads: int = 1) -> Restored:
     """Predict every patch and average the predictions that overlap.
 
-    A prediction weighs as much as it is certain: by one over its variance, noise included. The picture is the
-    mean, and the deviation that of the weighted mixture of what all draws of all patches say of a pixel. So
-    it holds both how far a patch is uncertain and how far patches disagree, and does not shrink with the
+    A prediction weighs as much as it is certain: by one over its variance and half the noise. The picture is
+    the mean, and the deviation that of the weighted mixture of what all draws of all patches say of a pixel.
+    So it holds both how far a patch is uncertain and how far patches disagree, and does not shrink with the
     number of patches over a pixel, whose errors are much alike.
 
     Parameters
@@ -114,7 +118,7 @@ def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threa
         return strip, some, *_moments(draws.of(batch))
 
     for strip, some, mean, variance in _in_order(predicted, strips, n_threads):
-        share = np.where(some, 1.0, EMPTY_WEIGHT) / (variance + draws.noise)
+        share = np.where(some, 1.0, EMPTY_WEIGHT) / (variance + NOISE_SHARE * draws.noise)
         for total, part in ((weight, share), (first, share * mean), (second, share * (variance + mean**2))):
             _fold(total, part, rows, strip)
         _fold(informed, np.broadcast_to(some, mean.shape), rows, strip)
