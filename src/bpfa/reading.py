@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._checks import Array, check_array, check_integer, check_number
-from bpfa.data import Batch, HiddenRows, sequential
-from bpfa.data.hidden import MaskedRows
-from bpfa.philox import Stream
+from bpfa.data import Batch, sequential
 from bpfa.prediction import content_ids, predict, row_weights
 from bpfa.scores import posterior_draws
-from bpfa.using import SCORE_SEED, SCORED_SHARE, UseMixin
+from bpfa.using import UseMixin
 
 __all__ = ["ReadingMixin", "column_labels", "residual_blocks"]
 
@@ -112,7 +110,7 @@ class ReadingMixin(UseMixin):
         """
         check_is_fitted(self)
         n, error, total = np.zeros((3, 2, len(self.scale_)))
-        for batch, truth, mask in _hidden_blocks(self, X, hidden):
+        for batch, truth, mask in self._hidden_blocks(X, hidden, _block_rows(self)):
             mean = predict(
                 self.posterior_, batch, self._algorithm(), n_draws=n_draws, stream=self._stream
             ).mean
@@ -266,7 +264,7 @@ class ReadingMixin(UseMixin):
         n_draws = check_integer("n_draws", n_draws, low=1)
         chosen = _checked_levels(levels, n_draws)
         n, (covered, width) = np.zeros(len(self.scale_)), np.zeros((2, len(chosen), len(self.scale_)))
-        for i, (batch, truth, mask) in enumerate(_hidden_blocks(self, X, hidden)):
+        for i, (batch, truth, mask) in enumerate(self._hidden_blocks(X, hidden, _block_rows(self))):
             predicted = _predictive_draws(self, batch, mask, n_draws, block=i)
             # The position of the p-quantile among n sorted draws is p (n + 1).
             low, high = np.quantile(predicted, [(1 - chosen) / 2, (1 + chosen) / 2], axis=0, method="weibull")
@@ -355,26 +353,6 @@ def _explained_by_each(model: ReadingMixin, phi: Array, X: Any) -> Array:
         grown += (2 * x * (residual @ phi.T) + x**2 * (batch.observed @ (phi**2).T)).sum(axis=0)
         total += float((batch.values.astype(np.float64) ** 2).sum())
     return _ratio(grown, np.asarray(total))
-
-
-def _hidden_blocks(
-    model: ReadingMixin, X: Any, hidden: Any
-) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
-    """Yield some standardised rows at a time as the model sees them, as they are, and what is hidden."""
-    rows = model._standardised(X)
-    source: HiddenRows | MaskedRows
-    if hidden is None:
-        source = HiddenRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
-    else:
-        source = MaskedRows(rows, hidden)
-    n_hidden, step = 0, _block_rows(model)
-    for first in range(0, rows.n_rows, step):
-        batch, truth, mask = source.take_hidden(np.arange(first, min(first + step, rows.n_rows)))
-        n_hidden += int(mask.sum())
-        yield batch, truth, mask
-    if not n_hidden:
-        name, way_out = ("X", "more of them, or a mask hidden=...") if hidden is None else ("hidden", "one")
-        raise ValueError(f"{name}: no entry is hidden among {rows.n_rows} rows; expected {way_out}")
 
 
 def _predictive_draws(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._checks import Array, check_integer
 from bpfa.algorithms import ALGORITHMS, Algorithm
-from bpfa.data import AnnDataRows, HiddenRows, StandardisedRows, sequential
+from bpfa.data import AnnDataRows, Batch, HiddenRows, StandardisedRows, sequential
 from bpfa.data.hidden import MaskedRows
 from bpfa.fitting import Settings
 from bpfa.inputs import like_input, rows_of_input
@@ -146,13 +147,8 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Its squared error is in units of the columns' scales.
         """
         check_is_fitted(self)
-        source: Any = HiddenRows(self._standardised(X), SCORED_SHARE, Stream.from_seed(SCORE_SEED))
-        if hidden is not None:
-            source = MaskedRows(source.rows, hidden)
         scores, log_scale = [], np.log(self.scale_)
-        for first in range(0, source.n_rows, BLOCK_ROWS):
-            ids = np.arange(first, min(first + BLOCK_ROWS, source.n_rows))
-            batch, truth, mask = source.take_hidden(ids)
+        for batch, truth, mask in self._hidden_blocks(X, hidden, BLOCK_ROWS):
             keyed = content_ids(batch)
             score = score_rows(
                 self.posterior_,
@@ -166,8 +162,6 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
             units = (mask @ log_scale).sum() / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
-        if not sum(score.n_entries for score in scores):
-            raise ValueError(f"X: no entry is hidden among {source.n_rows} rows; expected more of them")
         return HeldOutScore.over(scores)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
@@ -213,6 +207,27 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         }
         if imputed:
             adata.layers["bpfa_imputed"] = self.impute(rows)
+
+    def _hidden_blocks(
+        self, X: Any, hidden: Any, block_rows: int
+    ) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
+        """Yield some standardised rows at a time as the model sees them, as they are, and what is hidden."""
+        rows = self._standardised(X)
+        source: HiddenRows | MaskedRows
+        if hidden is None:
+            source = HiddenRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
+        else:
+            source = MaskedRows(rows, hidden)
+        n_hidden = 0
+        for first in range(0, rows.n_rows, block_rows):
+            batch, truth, mask = source.take_hidden(np.arange(first, min(first + block_rows, rows.n_rows)))
+            n_hidden += int(mask.sum())
+            yield batch, truth, mask
+        if not n_hidden:
+            name, way_out = (
+                ("X", "more of them, or a mask hidden=...") if hidden is None else ("hidden", "one")
+            )
+            raise ValueError(f"{name}: no entry is hidden among {rows.n_rows} rows; expected {way_out}")
 
     @property
     def _n_features_out(self) -> int:
