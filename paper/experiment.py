@@ -1,0 +1,67 @@
+"""What an experiment is: cells to run, and a section of the page made from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from paper.cells import Cell, Record, Run
+
+Verdict = Literal["holds", "holds partly", "does not hold"]
+Scale = Literal["full", "quick", "tiny"]
+
+
+class Options(NamedTuple):
+    """How large a run is."""
+
+    scale: Scale = "full"
+    """"tiny" is for the tests: it shows that everything runs, and nothing else."""
+    minutes: float | None = None
+    """Of training for each method on the cytometry."""
+    budget: float | None = None
+    """Minutes for the repetitions of the synthetic experiment at its full size."""
+
+
+class Claim(NamedTuple):
+    """A claim of the paper and what we find."""
+
+    text: str
+    """With the paper's numbers."""
+    evidence: str
+    """With ours."""
+    verdict: Verdict
+
+
+class Section(NamedTuple):
+    """A part of the page."""
+
+    claims: Sequence[Claim]
+    body: str
+    """Markdown: settings, tables, figures, and what they show."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of the paper."""
+
+    name: str
+    title: str
+    cells: Callable[[Options], list[Cell]]
+    run: Run
+    section: Callable[[list[Record], Path], Section]
+    """From the records, and the folder for figures, to the section."""
+    budgets: Callable[[Options], dict[str, float]] = field(default=lambda options: {})
+    """Minutes that a group of cells may take."""
+
+
+def verdict(*parts: bool) -> Verdict:
+    """Whether all parts of a claim hold, some, or none.
+
+    Examples
+    --------
+    >>> verdict(True, True), verdict(True, False), verdict(False)
+    ('holds', 'holds partly', 'does not hold')
+    """
+    return "holds" if all(parts) else "holds partly" if any(parts) else "does not hold"

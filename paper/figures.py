@@ -1,0 +1,92 @@
+"""Figures in one style: legible on a phone, colours that the colour-blind can tell apart, small files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from paper.methods import COLOURS, LABELS, MARKERS
+
+STYLE = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "savefig.bbox": "tight",
+    # Text stays text, which is small and can be searched; ids do not change from run to run.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "bpfa",
+}
+WIDTH = 5.2
+"""Inches of a panel; at 100 dots an inch the text has the size of a page's."""
+Lines = Mapping[str, Sequence[Sequence[float]]]
+"""Method -> points (seconds, value)."""
+
+
+def draw_lines(axes: Axes, lines: Lines, labels: Mapping[str, str] | None = None) -> None:
+    """Draw a line for each method, in its colour."""
+    for method, points in lines.items():
+        seconds, values = zip(*points, strict=True)
+        axes.plot(
+            seconds, values, color=COLOURS.get(method), marker=MARKERS.get(method),
+            label=(labels or LABELS)[method],
+        )  # fmt: skip
+
+
+def curves(
+    panels: Mapping[str, Lines],
+    path: Path,
+    *,
+    xlabel: str,
+    ylabel: str,
+    log_time: bool = False,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> None:
+    """Draw panels of curves over time, below one another, with a common legend.
+
+    `levels` are horizontal lines by panel: method -> value.
+    """
+    with plt.rc_context(STYLE):
+        figure, all_axes = plt.subplots(
+            len(panels), 1, figsize=(WIDTH, 3.2 * len(panels)), squeeze=False, layout="constrained"
+        )
+        for axes, (title, lines) in zip(all_axes[:, 0], panels.items(), strict=True):
+            draw_lines(axes, lines)
+            for method, value in (levels or {}).get(title, {}).items():
+                axes.axhline(value, color=COLOURS[method], linestyle="--", label=LABELS[method])
+            axes.set(title=title, xlabel=xlabel, ylabel=ylabel, xscale="log" if log_time else "linear")
+        legend(figure, all_axes[0, 0])
+        save(figure, path)
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """Put the legend of some axes below the figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), fontsize=10)
+
+
+def save(figure: Figure, path: Path, *, formats: Sequence[str] = ("png", "svg")) -> None:
+    """Write a figure without its date, so that an equal figure is an equal file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for kind in formats:
+        metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(path.with_suffix(f".{kind}"), dpi=100, metadata=metadata)
+    plt.close(figure)
+
+
+def image_link(name: str, caption: str) -> str:
+    """A figure of the page, with the same as SVG."""
+    return f"![{caption}](figures/{name}.png)\n\n*{caption}* ([SVG](figures/{name}.svg))"
