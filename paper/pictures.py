@@ -110,7 +110,8 @@ def by_paper(
         return canvas.image(restore(few, draws, few.strips(STRIP_PATCHES)).mean)
 
     def measure(progress: Progress) -> float:
-        return observed_psnr(truth, picture(progress.posterior, CURVE_STRIDE, CURVE_DRAWS), missing)
+        restored = picture(progress.posterior, CURVE_STRIDE, CURVE_DRAWS)
+        return observed_psnr(truth, restored, np.ones_like(missing) if settings["noise"] else missing)
 
     followed = follow(
         training, measure if settings.get("curve") else None, n_steps=settings["steps"], n_points=CURVE_POINTS
