@@ -11,13 +11,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from paper import burn_in, denoising, interpolation, synthetic
+from paper import burn_in, cytof, denoising, expression, interpolation, synthetic
 from paper.cells import Cell, Context, Store, run_cells
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
 HERE = Path(__file__).parent
-EXPERIMENTS = [module.EXPERIMENT for module in (synthetic, burn_in, interpolation, denoising)]
+EXPERIMENTS = [module.EXPERIMENT for module in (synthetic, burn_in, interpolation, denoising, expression, cytof)]
 NAMES = {experiment.name: experiment for experiment in EXPERIMENTS}
 
 
