@@ -1,4 +1,4 @@
-"""Run experiments of the paper: `python -m paper NAME ... [--quick]`, or `all`; `report` only writes the page."""
+"""Run experiments of the paper: `python -m paper NAME ... [--quick]`; `report` only writes the page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from paper import burn_in, cytof, denoising, expression, interpolation, synthetic
+from paper import burn_in, cytof, denoising, errata, expression, interpolation, synthetic, thought_experiment
 from paper.cells import Cell, Context, Store, run_cells
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
 HERE = Path(__file__).parent
-EXPERIMENTS = [module.EXPERIMENT for module in (synthetic, burn_in, interpolation, denoising, expression, cytof)]
+EXPERIMENTS = [
+    module.EXPERIMENT
+    for module in (
+        synthetic,
+        burn_in,
+        interpolation,
+        denoising,
+        thought_experiment,
+        expression,
+        cytof,
+        errata,
+    )
+]
 NAMES = {experiment.name: experiment for experiment in EXPERIMENTS}
 
 
@@ -40,7 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
-    parser.add_argument("names", nargs="+", metavar="NAME", choices=[*NAMES, "all", "report"], help=", ".join(NAMES))
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", choices=[*NAMES, "all", "report"], help=", ".join(NAMES)
+    )
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument(
         "--quick", dest="scale", action="store_const", const="quick", default="full",

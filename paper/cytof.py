@@ -26,9 +26,7 @@ def cells(options: Options) -> list[Cell]:
     size = SIZES[options.scale]
     minutes = size["minutes"] if options.minutes is None else options.minutes
     shared = {name: size[name] for name in ("features", "rows", "scored")}
-    return [
-        cell("cytometry", method, seconds=60 * minutes, **shared) for method in (*METHODS, "defaults")
-    ]
+    return [cell("cytometry", method, seconds=60 * minutes, **shared) for method in (*METHODS, "defaults")]
 
 
 def section(records: list[Record], figures: Path) -> Section:
@@ -43,11 +41,12 @@ def section(records: list[Record], figures: Path) -> Section:
     totals = ", ".join(f"{LABELS[method]} {total:.1e}" for method, total in PAPER_TOTALS.items())
     seconds = max(result["training_seconds"] for result in results.values())
     parts = [
-        f"BCR-XL ({some['n_rows']:,} cells x {some['n_columns']} proteins, arcsinh(x / 5), standardised) in place of the "
-        f"paper's set (532,000 x 40), which is not public in a form we hold; K = 500, batches of 250, random start, one "
-        f"seed, {seconds / 60:.1f} minutes of training each, on one thread. Log-likelihood per hidden entry. The paper gives "
-        f"totals ({totals}); its column here has them per entry, of {PAPER_ENTRIES:,.0f}. It is other data, so that "
-        "only the order can be compared. The runs end by time: the steps they make differ from machine to machine.",
+        f"BCR-XL ({some['n_rows']:,} cells x {some['n_columns']} proteins, arcsinh(x / 5), standardised) in "
+        "place of the paper's set (532,000 x 40), which is not public in a form we hold; K = 500, batches "
+        f"of 250, random start, one seed, {seconds / 60:.1f} minutes of training each, on one thread. "
+        f"Log-likelihood per hidden entry. The paper gives totals ({totals}); its column here has them per "
+        f"entry, of {PAPER_ENTRIES:,.0f}. It is other data, so that only the order can be compared. The "
+        "runs end by time: the steps they make differ from machine to machine.",
         results_table(results, PAPER),
         image_link("cytof", "Mass cytometry: log-likelihood against time, and our defaults at the end"),
     ]

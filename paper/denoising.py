@@ -1,10 +1,11 @@
-"""Table 1, right entries, and the Barbara figure: half of the pixels observed, with noise of 15 grey levels."""
+"""Table 1, right entries, and the Barbara figure: half of the pixels, with noise of 15 grey levels."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from benchmarks.images import Task
+
 from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
@@ -38,9 +39,9 @@ def cells(options: Options) -> list[Cell]:
 def section(records: list[Record], figures: Path) -> Section:
     results = select(records, "gibbs")
     parts = [
-        "50 % of the pixels observed, with Gaussian noise of 15 grey levels; otherwise as above. PSNR against the "
-        "picture without noise, over all / missing / observed pixels. The noisy pixels themselves have 24.6 dB. Cubic "
-        "interpolation takes them as they are.",
+        "50 % of the pixels observed, with Gaussian noise of 15 grey levels; otherwise as above. PSNR "
+        "against the picture without noise, over all / missing / observed pixels. The noisy pixels "
+        "themselves have 24.6 dB. Cubic interpolation takes them as they are.",
         psnr_table(results, PAPER),
     ]
     panels = {
@@ -48,7 +49,9 @@ def section(records: list[Record], figures: Path) -> Section:
         "Random initialisation": curves_of(records, FIGURE, "random"),
     }
     if draw_figure(panels, FIGURE, "all", figures):
-        caption = "Barbara from half of its pixels with noise: PSNR against time for both starts, and a part of it"
+        caption = (
+            "Barbara from half of its pixels with noise: PSNR against time for both starts, and a part of it"
+        )
         parts.append(image_link(FIGURE, caption))
     claims = [*claims_of(results, PAPER, "all", "Denoising"), *blur_claim(results, "Denoising")]
     return Section(claims, "\n\n".join(parts))

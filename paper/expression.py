@@ -12,8 +12,8 @@ from paper.matrices import cell, order_claims, results_of, results_table, run
 from paper.methods import METHODS
 
 DATASETS = {
-    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not public in a form we "
-    "hold",
+    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not public in "
+    "a form we hold",
     "CCLE": "an excerpt of CCLE itself (1,000 genes x 500 cell lines)",
 }
 SIZES: dict[str, dict[str, Any]] = {
@@ -35,9 +35,9 @@ def cells(options: Options) -> list[Cell]:
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Rows are genes, K = 500, batches of 250, random start, one seed; log-likelihood per hidden entry of the "
-        "standardised data. The runs end by time: the steps they make differ from machine to machine. The paper shows "
-        "a figure without numbers. Our defaults ran for the same time."
+        "Rows are genes, K = 500, batches of 250, random start, one seed; log-likelihood per hidden entry "
+        "of the standardised data. The runs end by time: the steps they make differ from machine to "
+        "machine. The paper shows a figure without numbers. Our defaults ran for the same time."
     ]
     claims, panels, levels = [], {}, {}
     for dataset, description in DATASETS.items():
@@ -52,7 +52,9 @@ def section(records: list[Record], figures: Path) -> Section:
         panels, figures / "expression", xlabel="training time (s), log scale", log_time=True, levels=levels,
         ylabel="predictive log-likelihood\nper hidden entry",
     )  # fmt: skip
-    parts.append(image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end"))
+    parts.append(
+        image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end")
+    )
     return Section(claims, "\n\n".join(parts))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
 from benchmarks.matrices import SOURCES, Source, hide
 from benchmarks.readme import table
+
 from bpfa import BPFA, Progress, algorithm, train
 from paper.cells import Cell, Context, DataFile, Record
 from paper.experiment import Claim, verdict
@@ -65,17 +65,23 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         model.fit(np.where(hidden, np.nan, values))
         chosen, posterior = model.settings_.chosen(1), model.posterior_
         steps, training_seconds = model.n_steps_, float(model.history_["seconds"][-1])
-        about |= {"steps": steps, "training_seconds": rounded(training_seconds), "active": posterior.n_active()}
+        about |= {
+            "steps": steps,
+            "training_seconds": rounded(training_seconds),
+            "active": posterior.n_active(),
+        }
         about |= {"features": posterior.n_features, "step_seconds": rounded(training_seconds / steps)}
     else:
         chosen = algorithm(method, n_jobs=1)
 
         def measure(progress: Progress) -> float:
-            return scores(draws(progress.posterior, entries, chosen, N_DRAWS, seed), entries)["log_likelihood"]
+            return scores(draws(progress.posterior, entries, chosen, N_DRAWS, seed), entries)[
+                "log_likelihood"
+            ]
 
         training = train(
-            values, settings["features"], missing=hidden, algorithm=method, batch_size=BATCH, n_steps=None, seed=seed,
-            n_jobs=1,
+            values, settings["features"], missing=hidden, algorithm=method, batch_size=BATCH, n_steps=None,
+            seed=seed, n_jobs=1,
         )  # fmt: skip
         followed = follow(training, measure, seconds=seconds)
         posterior = followed.last.posterior
@@ -109,8 +115,17 @@ def results_table(results: Mapping[str, dict[str, Any]], paper: Mapping[str, flo
         row = [LABELS[method], f"{found['log_likelihood']:.3f}"]
         if paper:
             row.append(f"{paper[method]:.2f}" if method in paper else "")
-        row += [f"{found['mse']:.4f}", f"{found['coverage']:.1%}", str(found["features"]), str(found["active"])]
-        row += [f"{found['steps']:,}", f"{1000 * found['step_seconds']:.1f}", f"{found['training_seconds']:.0f}"]
+        row += [
+            f"{found['mse']:.4f}",
+            f"{found['coverage']:.1%}",
+            str(found["features"]),
+            str(found["active"]),
+        ]
+        row += [
+            f"{found['steps']:,}",
+            f"{1000 * found['step_seconds']:.1f}",
+            f"{found['training_seconds']:.0f}",
+        ]
         rows.append(row)
     return table(headings, rows)
 

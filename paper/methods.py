@@ -1,4 +1,4 @@
-"""The paper's methods by their names here: what they are called, and what colour they have in every figure."""
+"""The paper's methods by their names here: what they are called, and their colours in every figure."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from benchmarks.images import Task, hidden, interpolated, observed_psnr
 from imageio.v3 import imwrite
 
-from benchmarks.images import Task, hidden, interpolated, observed_psnr
 from bpfa import Progress, Schedule, algorithm, denoise, inpaint, train
 from bpfa.images import PatchRows
 from bpfa.images.canvas import Canvas
@@ -43,7 +43,7 @@ CURVE_STRIDE, CURVE_DRAWS, CURVE_POINTS = 4, 4, 9
 
 
 def cell(options: Options, task: Task, method: str, init: str = "gibbs", **more: Any) -> Cell:
-    """A method on a picture; `curve`, `show` and `schedule` may be given."""
+    """A method on a picture; `curve`, `show`, `schedule` and `blocked` may be given."""
     size = SIZES[options.scale]
     by_model = method in METHODS
     side = min(size["side"], 512 if task.picture in ("boat", "barbara", "lena") else 256)
@@ -60,7 +60,12 @@ def cell(options: Options, task: Task, method: str, init: str = "gibbs", **more:
         settings["seconds"] = size["steps"] * 0.006
         expected = settings["seconds"] + 60 * (side / 512) ** 2
     needs = DataFile(f"images/{task.picture}.png", "a standard picture, from the BM3D authors' image set")
-    detail = "/".join([init, *map(str, more.get("schedule", ()))]) if by_model else ""
+    details = [
+        init,
+        *(["slow steps"] if "schedule" in more else []),
+        *(["two-step"] if "blocked" in more else []),
+    ]
+    detail = "/".join(details) if by_model else ""
     return Cell("/".join(filter(None, (task.picture, method, detail))), settings, expected, needs=needs)
 
 
@@ -97,15 +102,17 @@ def by_paper(
                 rows, FEATURES, seed=seed, noise_share=noise_share, features_per_row=on * FEATURES
             )
         }
+    form = {"blocked": settings["blocked"]} if "blocked" in settings else {}
+    chosen = algorithm(method, n_jobs=1, **form)
     training = train(
         rows, FEATURES, algorithm=method, batch_size=BATCH, n_steps=None, seed=seed, n_jobs=1,
-        schedule=Schedule(*settings.get("schedule", ())), **start,
+        schedule=Schedule(*settings.get("schedule", ())), **form, **start,
     )  # fmt: skip
 
     def picture(posterior: Posterior, stride: int, n_draws: int) -> Array:
         few = PatchRows(canvas.values, canvas.observed, (PATCH, PATCH), stride)
         stream = Stream.from_seed(seed).child("restoration")
-        draws = PatchDraws(posterior, algorithm(method, n_jobs=1), n_draws=n_draws, stream=stream)
+        draws = PatchDraws(posterior, chosen, n_draws=n_draws, stream=stream)
         draws.noise *= EQUAL_WEIGHTS
         return canvas.image(restore(few, draws, few.strips(STRIP_PATCHES)).mean)
 
@@ -163,7 +170,9 @@ def show(context: Context, task: Task, pictures: dict[str, Array]) -> None:
     folder = context.output / "figures" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in pictures.items():
-        top, left = (int(share * side) for share, side in zip(SHOWN[task.picture], picture.shape, strict=True))
+        top, left = (
+            int(share * side) for share, side in zip(SHOWN[task.picture], picture.shape, strict=True)
+        )
         part = np.nan_to_num(picture[top : top + SHOWN_PIXELS, left : left + SHOWN_PIXELS])
         whole = np.clip(np.rint(part), 0, 255).astype(np.uint8)
         imwrite(folder / f"{name}.jpg", whole, quality=80)

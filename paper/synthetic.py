@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.readme import table
+
 from bpfa import BPFA, Progress, algorithm, draw_data, train
 from paper.cells import Cell, Context, Record
 from paper.experiment import Claim, Experiment, Options, Section, verdict
@@ -23,8 +23,8 @@ SCORED_ROWS, N_DRAWS = 5000, 20
 PAPER_MSE = {"gibbs-ssvi": (0.022, 0.002), "mf-ssvi": (0.027, 0.004), "gibbs": (0.020, 0.002)}
 PAPER_SECONDS = {"gibbs-ssvi": 1.5, "mf-ssvi": 0.6, "gibbs": 7.6}
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    # The paper does not say how many rows an iteration has. From its times, 1.5 s for 6 sweeps beside 7.6 s for
-    # one sweep over 100,000 rows, they were 2,000 to 3,500.
+    # The paper does not say how many rows an iteration has. From its times, 1.5 s for 6 sweeps beside 7.6 s
+    # for one sweep over 100,000 rows, they were 2,000 to 3,500.
     "full": {
         "large": {"rows": 100_000, "batch": 2500, "steps": 500, "sweeps": 60, "repetitions": 100},
         "small": {"rows": 10_000, "batch": 500, "steps": 500, "sweeps": 60, "repetitions": 100},
@@ -141,12 +141,13 @@ def learn_by_defaults(
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Data drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100; 7.5 % of the entries hidden; "
-        "K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how many rows an "
-        "iteration has. The seed of a repetition is its number. MSE of the hidden entries in the units of the "
-        "data as drawn, in which noise alone makes 0.010; log-likelihood per hidden entry of the standardised "
-        "data; 'covers' is the share of hidden entries inside their 95 % interval. The sampler predicts by its own "
-        "chain, which is never begun anew. Our defaults ran for as long as Gibbs-SSVI did."
+        "Data drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100; 7.5 % of the entries "
+        "hidden; K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how many rows "
+        "an iteration has. The seed of a repetition is its number. MSE of the hidden entries in the units "
+        "of the data as drawn, in which noise alone makes 0.010; log-likelihood per hidden entry of the "
+        "standardised data; 'covers' is the share of hidden entries inside their 95 % interval. The sampler "
+        "predicts by its own chain, which is never begun anew. Our defaults ran for as long as Gibbs-SSVI "
+        "did."
     ]
     claims: list[Claim] = []
     for size in ("large", "small"):
@@ -183,15 +184,22 @@ def results_table(records: list[Record]) -> str:
             iteration = f"{values(records, method, 'step_seconds').mean():.3f}"
         paper_mse = "{:.3f} ± {:.3f}".format(*PAPER_MSE[method]) if method in PAPER_MSE else ""
         rows.append(
-            [LABELS[method], f"{mse.mean():.4f} ± {mse.std():.4f}", paper_mse]
-            + [f"{likelihood.mean():.3f} ± {likelihood.std():.3f}", f"{coverage.mean():.1%}", iteration]
-            + [f"{PAPER_SECONDS[method]:g}" if method in PAPER_SECONDS else ""]
-            + [f"{values(records, method, 'training_seconds').mean():.1f}"]
+            [
+                LABELS[method],
+                f"{mse.mean():.4f} ± {mse.std():.4f}",
+                paper_mse,
+                f"{likelihood.mean():.3f} ± {likelihood.std():.3f}",
+                f"{coverage.mean():.1%}",
+                iteration,
+                f"{PAPER_SECONDS[method]:g}" if method in PAPER_SECONDS else "",
+                f"{values(records, method, 'training_seconds').mean():.1f}",
+            ]
         )
     headings = ["", "MSE", "paper", "log-likelihood", "covers", "s an iteration", "paper", "s of training"]
     return (
-        f"N = {settings['rows']:,}, {len(records)} repetitions (mean ± deviation), {settings['steps']} iterations "
-        f"of {settings['batch']:,} rows, {settings['sweeps']} sweeps of the sampler:\n\n{table(headings, rows)}"
+        f"N = {settings['rows']:,}, {len(records)} repetitions (mean ± deviation), {settings['steps']} "
+        f"iterations of {settings['batch']:,} rows, {settings['sweeps']} sweeps of the "
+        f"sampler:\n\n{table(headings, rows)}"
     )
 
 
@@ -204,14 +212,17 @@ def claims_of(records: list[Record]) -> list[Claim]:
     gibbs, ours, mean_field = "gibbs", "gibbs-ssvi", "mf-ssvi"
 
     def listed(numbers: dict[str, float], form: str) -> str:
-        return ", ".join(f"{LABELS[method]} {format(numbers[method], form)}" for method in (gibbs, ours, mean_field))
+        return ", ".join(
+            f"{LABELS[method]} {format(numbers[method], form)}" for method in (gibbs, ours, mean_field)
+        )
 
     where = f"N = {n_rows:,}, {n} repetition{'s' * (n > 1)}"
     closeness = mse[ours] / mse[gibbs] - 1
     miscovered = {method: abs(coverage[method] - 0.95) for method in METHODS}
     return [
         Claim(
-            "Synthetic data: the sampler has the least MSE (0.020), Gibbs-SSVI is next (0.022), MF-SSVI last (0.027)",
+            "Synthetic data: the sampler has the least MSE (0.020), Gibbs-SSVI is next (0.022), MF-SSVI "
+            "last (0.027)",
             f"{listed(mse, '.4f')} ({where}; noise alone makes 0.0100)",
             verdict(mse[gibbs] < mse[ours], mse[ours] < mse[mean_field]),
         ),
@@ -242,6 +253,4 @@ def claims_of(records: list[Record]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    "synthetic", "Synthetic data (figure 1)", cells, run, section, budgets
-)
+EXPERIMENT = Experiment("synthetic", "Synthetic data (figure 1)", cells, run, section, budgets)
