@@ -42,8 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     context = Context(given.data.resolve(), output.resolve())
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
     failed = 0
-    for name in names:
-        failed += run_experiment(NAMES[name], options, context, given, console)
+    try:
+        for name in names:
+            failed += run_experiment(NAMES[name], options, context, given, console)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return 130
     console.print(f"written: {write_report(EXPERIMENTS, output, quick=given.scale != 'full')}")
     if failed:
         console.print(f"{failed} cells failed; run the same command again to try them again")
@@ -77,7 +81,9 @@ def run_experiment(
 ) -> int:
     """Run an experiment as far as it is not stored; return how many cells failed."""
     store = Store(results_path(context.output, experiment))
-    cells = with_data(experiment.cells(options), context.data, console)
+    cells = experiment.cells(options)
+    store.keep({cell.name for cell in cells})
+    cells = with_data(cells, context.data, console)
     budgets = experiment.budgets(options)
     todo = [cell for cell in cells if given.force or not store.has(cell)]
     console.print(

@@ -16,16 +16,16 @@ from paper.cells import Cell, Context, Record
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import STYLE, WIDTH, image_link, legend, save
 from paper.measure import HiddenEntries, draws, follow, rounded, scores
-from paper.synthetic import COLUMNS, FEATURES, HIDDEN, N_DRAWS, NOISE_PRECISION, SCORED_ROWS, TRUE_FEATURES
+from paper.synthetic import COLUMNS, FEATURES, HIDDEN, N_DRAWS, NOISE_PRECISION, TRUE_FEATURES
 
 LENGTHS = (0, 1, 3, 5, 10, 25)
 FORMS = {"two-step": "z, then w (the paper's wording)", "blocked": "z and w together (ours)"}
 LONG = 25
 """Burn-in of the chains by which every model is judged the second time."""
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"rows": 100_000, "batch": 2500, "steps": 500, "seeds": 3},
-    "quick": {"rows": 20_000, "batch": 1000, "steps": 150, "seeds": 1},
-    "tiny": {"rows": 300, "batch": 100, "steps": 3, "seeds": 1},
+    "full": {"rows": 100_000, "batch": 2500, "steps": 500, "scored": 5000, "seeds": 3},
+    "quick": {"rows": 10_000, "batch": 500, "steps": 100, "scored": 1000, "seeds": 1},
+    "tiny": {"rows": 60, "batch": 20, "steps": 3, "scored": 60, "seeds": 1},
 }
 # Log-likelihoods per entry that differ by less are called equal: half as much is between two seeds.
 TOLERANCE = 0.002
@@ -34,7 +34,7 @@ SEVERE = 0.02
 
 def cells(options: Options) -> list[Cell]:
     size = SIZES[options.scale]
-    shared = {name: size[name] for name in ("rows", "batch", "steps")}
+    shared = {name: size[name] for name in ("rows", "batch", "steps", "scored")}
     return [
         Cell(
             f"{form}/{burn_in}/{seed}",
@@ -52,7 +52,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     data = draw_data(settings["rows"], COLUMNS, TRUE_FEATURES, g_o=NOISE_PRECISION, g_w=1.0, seed=seed)
     hidden = np.random.default_rng(seed).random(data.y.shape) < HIDDEN
     y = (data.y - data.y.mean()) / data.y.std()
-    entries = HiddenEntries.of(y, hidden, np.arange(min(len(y), SCORED_ROWS)))
+    entries = HiddenEntries.of(y, hidden, np.arange(min(len(y), settings["scored"])))
 
     def score(progress: Progress, judged_by: int) -> float:
         chosen = algorithm("gibbs-ssvi", burn_in=judged_by, blocked=blocked, n_jobs=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -73,8 +74,18 @@ class Store:
         return record is not None and record["settings"] == json.loads(json.dumps(cell.settings))
 
     def add(self, record: Record) -> None:
-        """Store a record; the file is replaced when the new one is whole."""
+        """Store a record."""
         self.records[record["name"]] = record
+        self._write()
+
+    def keep(self, names: set[str]) -> None:
+        """Forget the records of cells that no plan has any more."""
+        if not self.records.keys() <= names:
+            self.records = {name: record for name, record in self.records.items() if name in names}
+            self._write()
+
+    def _write(self) -> None:
+        """Replace the file when the new one is whole."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(json.dumps(record, allow_nan=False) for record in self.records.values())
         partial = self.path.with_suffix(".partial")
@@ -100,6 +111,11 @@ def run_cell(cell: Cell, run: Run, context: Context) -> Record:
     seconds = round(time.perf_counter() - began, 2)
     about = {"machine": machine(), "python": platform.python_version(), "bpfa": bpfa.__version__}
     return {"name": cell.name, "settings": cell.settings, "result": result, "seconds": seconds, **about}
+
+
+def end_quietly() -> None:
+    """Let Ctrl-C end a worker at once, without a word: the main process has one for all."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Finished(NamedTuple):
@@ -161,7 +177,7 @@ def run_cells(
         return
     # Read by the libraries of the workers when they start.
     os.environ |= dict.fromkeys(THREADS, "1")
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), end_quietly) as pool:
         running: dict[Future[Record], Cell] = {}
         while True:
             while len(running) < jobs and (cell := next_cell()):

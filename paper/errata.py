@@ -27,9 +27,9 @@ from paper.measure import Array, rounded
 from paper.pictures import by_paper, psnrs
 
 PICTURE = {
-    "full": {"side": 128, "steps": 1000},
-    "quick": {"side": 96, "steps": 200},
-    "tiny": {"side": 24, "steps": 4},
+    "full": {"side": 128, "steps": 1000, "features": 250},
+    "quick": {"side": 96, "steps": 200, "features": 250},
+    "tiny": {"side": 24, "steps": 4, "features": 8},
 }
 
 
@@ -140,13 +140,13 @@ def sum_of_densities() -> dict[str, float]:
     }
 
 
-def psnr_of_what(side: int, steps: int) -> dict[str, float | None]:
+def psnr_of_what(side: int, steps: int, features: int) -> dict[str, float | None]:
     """Item 6: PSNR over observed pixels is far above that over missing ones."""
     truth = camera()[100 : 100 + side, 200 : 200 + side].astype(float)
     missing = np.random.default_rng(0).random(truth.shape) >= 0.2
     settings = {
         "method": "gibbs-ssvi", "init": "gibbs", "seed": 0, "noise": 0.0, "steps": steps, "stride": 2,
-        "draws": 8,
+        "draws": 8, "features": features,
     }  # fmt: skip
     restored, _ = by_paper(settings, truth, np.where(missing, np.nan, truth), missing)
     return psnrs(truth, restored, missing)

@@ -23,7 +23,7 @@ from paper.measure import Array, follow, rounded
 from paper.methods import METHODS
 
 PICTURES = ("boat", "barbara", "lena", "house", "peppers")
-PATCH, FEATURES, BATCH = 8, 250, 250
+PATCH, BATCH = 8, 250
 STARTS = {"half on": (1.0, 0.5), "half on, little noise": (0.1, 0.5)}
 """Random starts beside ours: share of the variance that is called noise, share of the features that is on."""
 SLOW = (1000.0, 0.5)
@@ -31,9 +31,9 @@ SLOW = (1000.0, 0.5)
 # Weight of the noise in the average of patches that makes all of them count the same, as in the paper.
 EQUAL_WEIGHTS = 1e6
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"steps": 3000, "stride": 2, "draws": 8, "side": 512},
-    "quick": {"steps": 300, "stride": 4, "draws": 4, "side": 256},
-    "tiny": {"steps": 4, "stride": 8, "draws": 2, "side": 24},
+    "full": {"features": 250, "steps": 3000, "stride": 2, "draws": 8, "side": 512},
+    "quick": {"features": 250, "steps": 300, "stride": 4, "draws": 4, "side": 256},
+    "tiny": {"features": 8, "steps": 4, "stride": 8, "draws": 2, "side": 24},
 }
 # A picture of the page shows so many pixels of the restored one, beginning at this share of its sides.
 SHOWN_PIXELS = 112
@@ -50,7 +50,11 @@ def cell(options: Options, task: Task, method: str, init: str = "gibbs", **more:
     settings: dict[str, Any] = {**task._asdict(), "method": method, "side": side, "seed": 0}
     expected = 4.0
     if by_model:
-        settings |= {"init": init, **{name: size[name] for name in ("steps", "stride", "draws")}, **more}
+        settings |= {
+            "init": init,
+            **{name: size[name] for name in ("features", "steps", "stride", "draws")},
+            **more,
+        }
         pixels = (side / size["stride"] / 256) ** 2 * size["draws"] / 8
         slow = "half on" in init or method not in ("gibbs-ssvi", "mimno-svi")
         expected = size["steps"] * (0.007 if slow else 0.0025) + (15 if slow else 3) * pixels
@@ -91,7 +95,7 @@ def by_paper(
     settings: dict[str, Any], truth: Array, seen: Array, missing: Array
 ) -> tuple[Array, dict[str, Any]]:
     """A method of the paper, in the paper's form."""
-    method, init, seed = settings["method"], settings["init"], settings["seed"]
+    method, init, seed, K = (settings[name] for name in ("method", "init", "seed", "features"))
     canvas = Canvas.of(seen, missing)
     rows = PatchRows(canvas.values, canvas.observed, (PATCH, PATCH))
     start: dict[str, Any] = {"init": init}
@@ -99,13 +103,13 @@ def by_paper(
         noise_share, on = STARTS[init]
         start = {
             "posterior": random_posterior(
-                rows, FEATURES, seed=seed, noise_share=noise_share, features_per_row=on * FEATURES
+                rows, K, seed=seed, noise_share=noise_share, features_per_row=on * K
             )
         }
     form = {"blocked": settings["blocked"]} if "blocked" in settings else {}
     chosen = algorithm(method, n_jobs=1, **form)
     training = train(
-        rows, FEATURES, algorithm=method, batch_size=BATCH, n_steps=None, seed=seed, n_jobs=1,
+        rows, K, algorithm=method, batch_size=BATCH, n_steps=None, seed=seed, n_jobs=1,
         schedule=Schedule(*settings.get("schedule", ())), **form, **start,
     )  # fmt: skip
 

@@ -15,12 +15,12 @@ Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algori
 Process*, ICML 2015: each experiment again, and each claim beside what we find. This page is written by
 `python -m paper` from the records in `results/`; nothing on it is typed by hand. {kind}
 
-The methods run in the paper's form (independent features, all weights counted, step sizes t^-0.75, a = b = 10,
-c = 1, d = 10, e = f = 1, data of mean 0 and variance 1) but for three things. Its slips are corrected (last
-section). The local bounds are climbed by ten sweeps of exact coordinate updates, where the paper uses gradient
-descent. And z and w of a feature are drawn together, where the paper's wording is one after the other; burn-in
-and interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` as they come, in the same
-time. Every run has one thread; times are of training alone, its start included.
+The methods run in the paper's form (independent features, all weights counted, step sizes t^-0.75, a = b =
+10, c = 1, d = 10, e = f = 1, data of mean 0 and variance 1) but for three things. Its slips are corrected
+(last section). The local bounds are climbed by ten sweeps of exact coordinate updates, where the paper uses
+gradient descent. And z and w of a feature are drawn together, where the paper's wording is one after the
+other; burn-in and interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` as they
+come, in the same time. Every run has one thread; times are of training alone, its start included.
 """
 KINDS = {
     True: "**These are quick runs**, which show that everything works; their numbers are not the result.",
