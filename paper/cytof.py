@@ -8,7 +8,7 @@ from typing import Any
 from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import curves, image_link
-from paper.matrices import cell, order_claims, results_of, results_table, run
+from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import LABELS, METHODS
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -51,7 +51,8 @@ def section(records: list[Record], figures: Path) -> Section:
         image_link("cytof", "Mass cytometry: log-likelihood against time, and our defaults at the end"),
     ]
     said = " (totals " + ", ".join(f"{total:.1e}" for total in PAPER_TOTALS.values()) + ")"
-    return Section(order_claims(results, "Mass cytometry", said), "\n\n".join(parts))
+    claims = order_claims(results, "Mass cytometry", said)
+    return Section(claims, "\n\n".join(parts), reached(results, "Mass cytometry"))
 
 
 EXPERIMENT = Experiment("cytof", "Mass cytometry", cells, run, section)

@@ -10,7 +10,7 @@ from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
-from paper.picture_tables import blur_claim, claims_of, curves_of, draw_figure, psnr_table, select
+from paper.picture_tables import blur_claim, claims_of, curves_of, draw_figure, psnr_table, reached, select
 from paper.pictures import PICTURES, cell, run
 
 OBSERVED, NOISE = 0.5, 15.0
@@ -54,7 +54,7 @@ def section(records: list[Record], figures: Path) -> Section:
         )
         parts.append(image_link(FIGURE, caption))
     claims = [*claims_of(results, PAPER, "all", "Denoising"), *blur_claim(results, "Denoising")]
-    return Section(claims, "\n\n".join(parts))
+    return Section(claims, "\n\n".join(parts), reached(results, "all", "Denoising"))
 
 
 EXPERIMENT = Experiment("denoising", "Denoising (table 1, right; Barbara figure)", cells, run, section)

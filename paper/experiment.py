@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -40,6 +40,8 @@ class Section(NamedTuple):
     claims: Sequence[Claim]
     body: str
     """Markdown: settings, tables, figures, and what they show."""
+    reached: Mapping[str, Mapping[str, float]] = {}
+    """Task -> method -> what it reached, where all five methods have been run; more is better."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,17 @@ class Experiment:
     """From the records, and the folder for figures, to the section."""
     budgets: Callable[[Options], dict[str, float]] = field(default=lambda options: {})
     """Minutes that a group of cells may take."""
+
+
+def by_wins(wins: int, total: int) -> Verdict:
+    """Whether a claim that one is better than another holds always, mostly, or not.
+
+    Examples
+    --------
+    >>> by_wins(6, 6), by_wins(4, 6), by_wins(3, 6)
+    ('holds', 'holds partly', 'does not hold')
+    """
+    return "holds" if wins == total else "holds partly" if wins > total / 2 else "does not hold"
 
 
 def verdict(*parts: bool) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import curves, image_link
-from paper.matrices import cell, order_claims, results_of, results_table, run
+from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import METHODS
 
 DATASETS = {
@@ -39,7 +39,7 @@ def section(records: list[Record], figures: Path) -> Section:
         "of the standardised data. The runs end by time: the steps they make differ from machine to "
         "machine. The paper shows a figure without numbers. Our defaults ran for the same time."
     ]
-    claims, panels, levels = [], {}, {}
+    claims, panels, levels, found = [], {}, {}, {}
     for dataset, description in DATASETS.items():
         if not (results := results_of(records, dataset)):
             continue
@@ -48,6 +48,7 @@ def section(records: list[Record], figures: Path) -> Section:
         if "defaults" in results:
             levels[dataset] = {"defaults": results["defaults"]["log_likelihood"]}
         claims += order_claims(results, f"Expression, {dataset}", " (figure)")
+        found |= reached(results, f"Expression, {dataset}")
     curves(
         panels, figures / "expression", xlabel="training time (s), log scale", log_time=True, levels=levels,
         ylabel="predictive log-likelihood\nper hidden entry",
@@ -55,7 +56,7 @@ def section(records: list[Record], figures: Path) -> Section:
     parts.append(
         image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end")
     )
-    return Section(claims, "\n\n".join(parts))
+    return Section(claims, "\n\n".join(parts), found)
 
 
 EXPERIMENT = Experiment("expression", "Gene expression (figure of cell lines)", cells, run, section)

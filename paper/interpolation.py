@@ -21,6 +21,7 @@ from paper.picture_tables import (
     mean,
     pictures_of,
     psnr_table,
+    reached,
     select,
     speed_table,
     triple,
@@ -88,7 +89,9 @@ def section(records: list[Record], figures: Path) -> Section:
         *blur_claim(results["gibbs"], "Interpolation"),
         *overlap_claim(results["gibbs"]),
     ]
-    return Section(claims, "\n\n".join(filter(None, parts)))
+    return Section(
+        claims, "\n\n".join(filter(None, parts)), reached(results["gibbs"], "missing", "Interpolation")
+    )
 
 
 def gains(results: dict[str, Results], method: str, over: str) -> float:

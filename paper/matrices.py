@@ -11,7 +11,7 @@ from benchmarks.readme import table
 
 from bpfa import BPFA, Progress, algorithm, train
 from paper.cells import Cell, Context, DataFile, Record
-from paper.experiment import Claim, verdict
+from paper.experiment import Claim, by_wins, verdict
 from paper.measure import Array, HiddenEntries, draws, follow, rounded, scores
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 
@@ -130,20 +130,26 @@ def results_table(results: Mapping[str, dict[str, Any]], paper: Mapping[str, flo
     return table(headings, rows)
 
 
+def reached(results: Mapping[str, dict[str, Any]], where: str) -> dict[str, dict[str, float]]:
+    """What every method reached, where all have been run."""
+    if not all(method in results for method in METHODS):
+        return {}
+    return {where: {method: results[method]["log_likelihood"] for method in METHODS}}
+
+
 def order_claims(results: Mapping[str, dict[str, Any]], where: str, said: str) -> list[Claim]:
     """Whether the methods stand in the paper's order."""
-    if not all(method in results for method in METHODS):
+    if not (found := reached(results, where).get(where)):
         return []
-    reached = {method: results[method]["log_likelihood"] for method in METHODS}
-    wins = sum(reached[one] > reached[other] for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS)
-    ascending = sorted(METHODS, key=lambda method: reached[method])
-    listed = ", ".join(f"{LABELS[method]} {reached[method]:.3f}" for method in METHODS)
+    wins = sum(found[one] > found[other] for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS)
+    ascending = sorted(METHODS, key=lambda method: found[method])
+    listed = ", ".join(f"{LABELS[method]} {found[method]:.3f}" for method in METHODS)
     seconds = max(results[method]["training_seconds"] for method in METHODS)
     return [
         Claim(
             f"{where}: the Gibbs kinds predict much better than the mean-field kinds{said}",
             f"per hidden entry, after {seconds:.0f} s: {listed}; the Gibbs kinds win {wins} of 6 comparisons",
-            "holds" if wins == 6 else "holds partly" if wins > 3 else "does not hold",
+            by_wins(wins, 6),
         ),
         Claim(
             f"{where}: from worst to best MF-SVI, MF-SSVI, Titsias-SSVI, Mimno-SVI, Gibbs-SSVI",

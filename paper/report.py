@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.readme import table
 
 from paper.cells import Record, Store
+from paper.conclusions import conclusions
 from paper.experiment import Claim, Experiment, Section
 
 HEAD = """# The paper, reproduced
@@ -30,28 +32,26 @@ KINDS = {
 
 def write_report(experiments: list[Experiment], output: Path, *, quick: bool) -> Path:
     """Write the page from whatever is stored."""
-    claims: list[tuple[Experiment, Claim]] = []
+    claims: list[tuple[Claim, str]] = []
+    reached: dict[str, Mapping[str, float]] = {}
     bodies = []
     for experiment in experiments:
         records = list(Store(results_path(output, experiment)).records.values())
         section = Section([], f"Not run yet: `python -m paper {experiment.name}`.")
         if records:
             section = experiment.section(records, output / "figures")
-        claims += [(experiment, claim) for claim in section.claims]
+        link = f"[{experiment.name}](#{anchor(experiment)})"
+        claims += [(claim, link) for claim in section.claims]
+        reached |= section.reached
         parts = [f"## {experiment.title}", section.body, about(records, experiment)]
         bodies.append("\n\n".join(part for part in parts if part))
+    claims += [(claim, "all real data") for claim in conclusions(reached)]
     rows = [
-        [
-            str(number),
-            claim.text,
-            claim.evidence,
-            f"**{claim.verdict}**",
-            f"[{experiment.name}](#{anchor(experiment)})",
-        ]
-        for number, (experiment, claim) in enumerate(claims, start=1)
+        [str(number), claim.text, claim.evidence, f"**{claim.verdict}**", link]
+        for number, (claim, link) in enumerate(claims, start=1)
     ]
     counts = [
-        f"{sum(claim.verdict == kind for _, claim in claims)} {kind}"
+        f"{sum(claim.verdict == kind for claim, _ in claims)} {kind}"
         for kind in ("holds", "holds partly", "does not hold")
     ]
     page = [
