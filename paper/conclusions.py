@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from benchmarks.readme import table
+
 from paper.experiment import Claim, by_wins
-from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS
+from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 
 INTRA_LOCAL = [(one, other) for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS]
 STRUCTURED = [("gibbs-ssvi", "mimno-svi"), ("mf-ssvi", "mf-svi")]
+
+
+def table_of_all(reached: Mapping[str, Mapping[str, float]]) -> str:
+    """Every task a row, every method a column, our defaults the last but one; the best in bold."""
+    columns = (*METHODS, "defaults", "cubic")
+    rows = []
+    for task, found in reached.items():
+        digits = 1 if task.endswith("(dB)") else 3
+        best = max(found.values())
+        cells = [f"{found[method]:.{digits}f}" if method in found else "" for method in columns]
+        bold = [found.get(method) == best for method in columns]
+        rows.append(
+            [task, *(f"**{text}**" if is_best else text for text, is_best in zip(cells, bold, strict=True))]
+        )
+    return table(["", *(LABELS[method] for method in columns)], rows)
 
 
 def conclusions(reached: Mapping[str, Mapping[str, float]]) -> list[Claim]:
@@ -28,7 +45,7 @@ def conclusions(reached: Mapping[str, Mapping[str, float]]) -> list[Claim]:
         won = [found[one] > found[other] for found in reached.values() for one, other in pairs]
         return sum(won), len(won)
 
-    best = Counter(max(found, key=lambda method: found[method]) for found in reached.values())
+    best = Counter(max(METHODS, key=lambda method: found[method]) for found in reached.values())
     listed = ", ".join(f"{LABELS[method]} {count}" for method, count in best.most_common())
     texts = [
         (

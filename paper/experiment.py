@@ -41,7 +41,7 @@ class Section(NamedTuple):
     body: str
     """Markdown: settings, tables, figures, and what they show."""
     reached: Mapping[str, Mapping[str, float]] = {}
-    """Task -> method -> what it reached, where all five methods have been run; more is better."""
+    """Task -> method -> what it reached, where the paper's five have been run; more is better."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from benchmarks.readme import table
 from imageio.v3 import imread
+from matplotlib.figure import FigureBase
 
 from paper.cells import Record
 from paper.experiment import Claim, by_wins, verdict
@@ -74,9 +75,13 @@ def speed_table(results: Results, paper: dict[str, float]) -> str:
 
 
 def reached(results: Results, over: str, task: str) -> dict[str, dict[str, float]]:
-    """What every method reached on every picture."""
+    """What every method reached on every picture, our defaults and interpolation among them."""
     return {
-        f"{task} of {name.capitalize()}": {method: results[name, method][over] for method in METHODS}
+        f"{task} of {name.capitalize()} (dB)": {
+            method: results[name, method][over]
+            for method in (*METHODS, "defaults", "cubic")
+            if (name, method) in results
+        }
         for name in pictures_of(results)
     }
 
@@ -115,6 +120,13 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
     wins = sum(better(one, other) for one, other in pairs)
     gibbs, mimno = better("gibbs-ssvi", "mimno-svi"), better("mimno-svi", "mf-ssvi")
     titsias = average["titsias-ssvi"] - average["mf-ssvi"]
+    beside = "".join(
+        f"; {LABELS[method]} has {mean(results[name, method]['missing'] for name in pictures):.1f} dB over "
+        f"missing "
+        "pixels on average"
+        for method in ("cubic", "defaults")
+        if all((name, method) in results for name in pictures)
+    )
     best = {
         name: max(results[name, method]["missing"] for method in METHODS) - paper["gibbs-ssvi"][name]
         for name in pictures
@@ -149,7 +161,7 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
             f"Gibbs-SSVI; "
             "the closest of our three PSNRs to the paper's is, for the Gibbs kinds, that "
             f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
-            f"{closest(results, paper, MEAN_FIELD_KINDS)}",
+            f"{closest(results, paper, MEAN_FIELD_KINDS)}{beside}",
             verdict(abs(mean(best.values())) < 2.0),
         ),
     ]
@@ -181,29 +193,29 @@ def draw_figure(panels: dict[str, Lines], picture: str, over: str, figures: Path
     if not all(panels.values()) or not all(file.exists() for file in files.values()):
         return False
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(WIDTH, 10.6), layout="constrained")
-        above, below = figure.subfigures(2, 1, height_ratios=[6.2, 4.4])
-        all_axes = above.subplots(2, 1)
-        low, high = limits(panels)
-        for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
-            draw_lines(axes, lines)
-            axes.set(
-                title=title, xlabel="training time (s), log scale", ylabel=f"PSNR, {over} pixels (dB)",
-                xscale="log", ylim=(low, high),
-            )  # fmt: skip
-        legend(above, all_axes[0])
+        figure = plt.figure(figsize=(WIDTH, 9.6), layout="constrained")
+        above, below = figure.subfigures(2, 1, height_ratios=[6.2, 3.4])
+        draw_panels(above, panels, over)
         for axes, (title, file) in zip(below.subplots(2, 2).flat, files.items(), strict=True):
             axes.imshow(imread(file), cmap="gray", vmin=0, vmax=255)
             axes.set_title(title, fontsize=10)
             axes.set_axis_off()
-        save(figure, figures / picture)
+        save(figure, figures / picture, ["png"])
+        # Pictures would make this file large, and gain nothing by it.
+        curves = plt.figure(figsize=(WIDTH, 6.4), layout="constrained")
+        draw_panels(curves, panels, over)
+        save(curves, figures / picture, ["svg"])
     return True
 
 
-def limits(panels: dict[str, Lines]) -> tuple[float, float]:
-    """Common limits of the PSNR."""
-    values = [value for lines in panels.values() for points in lines.values() for _, value in points]
-    return min(values) - 0.5, max(values) + 0.5
+def draw_panels(figure: FigureBase, panels: dict[str, Lines], over: str) -> None:
+    """Draw the curves of both starts, on the same scales."""
+    all_axes = figure.subplots(2, 1, sharex=True, sharey=True)
+    for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
+        draw_lines(axes, lines)
+        axes.set(title=title, ylabel=f"PSNR, {over} pixels (dB)", xscale="log")
+    all_axes[-1].set_xlabel("training time, start included (s), log scale")
+    legend(figure, all_axes[0])
 
 
 def curves_of(records: list[Record], picture: str, init: str) -> Lines:

@@ -37,7 +37,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 # A picture of the page shows so many pixels of the restored one, beginning at this share of its sides.
 SHOWN_PIXELS = 112
-SHOWN = {"boat": (0.3, 0.3), "barbara": (0.55, 0.5)}
+SHOWN = {"boat": (0.28, 0.5), "barbara": (0.06, 0.64)}
 # Restorations behind a point of a curve.
 CURVE_STRIDE, CURVE_DRAWS, CURVE_POINTS = 4, 4, 9
 
@@ -179,4 +179,4 @@ def show(context: Context, task: Task, pictures: dict[str, Array]) -> None:
         )
         part = np.nan_to_num(picture[top : top + SHOWN_PIXELS, left : left + SHOWN_PIXELS])
         whole = np.clip(np.rint(part), 0, 255).astype(np.uint8)
-        imwrite(folder / f"{name}.jpg", whole, quality=80)
+        imwrite(folder / f"{name}.jpg", whole, quality=88)
