@@ -82,7 +82,7 @@ def run_experiment(
     """Run an experiment as far as it is not stored; return how many cells failed."""
     store = Store(results_path(context.output, experiment))
     cells = experiment.cells(options)
-    store.keep({cell.name for cell in cells})
+    store.plan([cell.name for cell in cells])
     cells = with_data(cells, context.data, console)
     budgets = experiment.budgets(options)
     todo = [cell for cell in cells if given.force or not store.has(cell)]

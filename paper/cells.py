@@ -64,6 +64,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records: dict[str, Record] = {}
+        self.places: dict[str, int] = {}
         if path.exists():
             self.records = {record["name"]: record for record in json.loads(path.read_text())}
 
@@ -78,14 +79,16 @@ class Store:
         self.records[record["name"]] = record
         self._write()
 
-    def keep(self, names: set[str]) -> None:
-        """Forget the records of cells that no plan has any more."""
-        if not self.records.keys() <= names:
-            self.records = {name: record for name, record in self.records.items() if name in names}
+    def plan(self, names: list[str]) -> None:
+        """Say which cells there are, and their order; records of others are forgotten."""
+        self.places = {name: place for place, name in enumerate(names)}
+        if not self.records.keys() <= self.places.keys():
+            self.records = {name: record for name, record in self.records.items() if name in self.places}
             self._write()
 
     def _write(self) -> None:
-        """Replace the file when the new one is whole."""
+        """Replace the file when the new one is whole; cells stand in their planned order."""
+        self.records = dict(sorted(self.records.items(), key=lambda item: self.places.get(item[0], 0)))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(json.dumps(record, allow_nan=False) for record in self.records.values())
         partial = self.path.with_suffix(".partial")

@@ -11,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from PIL import Image
@@ -33,7 +34,9 @@ STYLE = {
 }
 WIDTH = 5.2
 """Inches of a panel; at 100 dots an inch the text has the size of a page's."""
-DOTS, COLOURS_OF_A_FILE = 100, 48
+DOTS = 100
+# Greys in a file, and colours; how far apart red, green and blue of a colour are.
+PALETTE, SATURATED = 48, 24
 Lines = Mapping[str, Sequence[Sequence[float]]]
 """Method -> points (seconds, value)."""
 
@@ -74,10 +77,10 @@ def curves(
         save(figure, path)
 
 
-def legend(figure: FigureBase, axes: Axes) -> None:
+def legend(figure: FigureBase, axes: Axes, columns: int = 3) -> None:
     """Put the legend of some axes below the figure."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), fontsize=10)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), fontsize=10)
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> None:
@@ -88,11 +91,27 @@ def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) ->
     if "png" in formats:
         buffer = BytesIO()
         figure.savefig(buffer, format="png", dpi=DOTS)
-        # A palette takes a quarter of the bytes.
-        Image.open(buffer).convert("RGB").quantize(COLOURS_OF_A_FILE).save(
-            path.with_suffix(".png"), optimize=True
-        )
+        with_palette(Image.open(buffer).convert("RGB")).save(path.with_suffix(".png"), optimize=True)
     plt.close(figure)
+
+
+def with_palette(image: Image.Image) -> Image.Image:
+    """The image with a palette of greys and of its colours, which takes a quarter of the bytes.
+
+    Each has a part of its own, as lines have few pixels and would lose their colours to a picture's greys.
+    """
+    pixels = np.asarray(image)
+    coloured = np.ptp(pixels, axis=2) > SATURATED
+    grey = np.linspace(0, 255, PALETTE).round().astype(np.uint8)
+    indices = np.rint(pixels.mean(axis=2) / 255 * (PALETTE - 1)).astype(np.uint8)
+    palette = np.repeat(grey, 3).tobytes()
+    if coloured.any():
+        strip = Image.fromarray(pixels[coloured][None]).quantize(PALETTE)
+        indices[coloured] = PALETTE + np.asarray(strip)[0]
+        palette += bytes(strip.getpalette() or ())
+    small = Image.fromarray(indices)
+    small.putpalette(palette)
+    return small
 
 
 def image_link(name: str, caption: str) -> str:

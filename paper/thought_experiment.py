@@ -21,7 +21,7 @@ from bpfa.statistics import LocalMoments, LocalSums
 from bpfa.view import GlobalView
 from paper.cells import Cell, Context, Record
 from paper.experiment import Claim, Experiment, Options, Section, verdict
-from paper.figures import STYLE, WIDTH, image_link, save
+from paper.figures import STYLE, WIDTH, image_link, legend, save
 from paper.measure import Array, rounded
 
 COLUMNS, ROWS, BATCH, NOISE_VARIANCE = 10, 1000, 100, 0.05
@@ -235,7 +235,7 @@ def section(records: list[Record], figures: Path) -> Section:
 
 def draw_figure(local: dict[float, Any], trained: dict[str, Any], path: Path) -> None:
     with plt.rc_context(STYLE):
-        figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 6.4), layout="constrained")
+        figure, (above, *bars) = plt.subplots(3, 1, figsize=(WIDTH, 8.4), layout="constrained")
         grid = np.geomspace(1, 200, 200)
         predicted = np.array([optimum(level) for level in grid])
         above.plot(grid, predicted, color="#777777", label="predicted s and 1 - s")
@@ -253,12 +253,17 @@ def draw_figure(local: dict[float, Any], trained: dict[str, Any], path: Path) ->
         )
         above.legend(fontsize=10)
         width = 0.26
-        for place, (name, found_by) in enumerate(trained.items()):
-            at = np.arange(3) + (place - 1) * width
-            below.bar(at, found_by["outcomes"], width, color=COLOURS[name], label=LOCAL[name])
-        below.set_xticks(range(3), ["0", "f", "2f"])
-        below.set(xlabel="prediction nearest to, after training", ylabel="probability", ylim=(0, 1.35))
-        below.legend(fontsize=10, loc="upper left")
+        predicted_by = {
+            "Local step, both features equal to f, A = 200": {name: local[200.0][name] for name in METHODS},
+            "After training from features near f": {name: trained[name]["outcomes"] for name in METHODS},
+        }
+        for axes, (title, found_by) in zip(bars, predicted_by.items(), strict=True):
+            for place, name in enumerate(METHODS):
+                at = np.arange(3) + (place - 1) * width
+                axes.bar(at, found_by[name], width, color=COLOURS[name], label=LOCAL[name], zorder=2)
+            axes.set_xticks(range(3), OUTCOMES)
+            axes.set(title=title, xlabel="prediction", ylabel="probability", ylim=(0, 1.05))
+        legend(figure, bars[0], columns=1)
         save(figure, path)
 
 

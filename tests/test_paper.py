@@ -147,7 +147,7 @@ class TestCells:
     def test_cells_of_another_plan_are_forgotten(self, tmp_path):
         store = Store(tmp_path / "cells.json")
         self.run([Cell("a", {"value": 1}), Cell("b", {"value": 2})], store, tmp_path)
-        store.keep({"b"})
+        store.plan(["b"])
         assert list(Store(store.path).records) == ["b"]
 
 
