@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
     context = Context(given.data.resolve(), output.resolve())
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
+    if len(names) > 1:
+        announce([NAMES[name] for name in names], options, context, given, console)
     failed = 0
     try:
         for name in names:
@@ -74,6 +76,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, help="synthetic: minutes for repetitions at full size (30)")
     parser.add_argument("--force", action="store_true", help="run again what is stored")
     return parser.parse_args(arguments)
+
+
+def announce(
+    experiments: list[Experiment],
+    options: Options,
+    context: Context,
+    given: argparse.Namespace,
+    console: Console,
+) -> None:
+    """Say what a run of several experiments may take, before it begins."""
+    total = 0.0
+    for experiment in experiments:
+        store = Store(results_path(context.output, experiment))
+        todo = [cell for cell in experiment.cells(options) if given.force or not store.has(cell)]
+        minutes = planned(todo, experiment.budgets(options), given.jobs)
+        total += minutes
+        console.print(f"planned: {experiment.name}, {len(todo)} cells, {minutes:.1f} minutes", markup=False)
+    console.print(f"planned in all: {total:.0f} minutes with {given.jobs} cells at a time, one thread each")
 
 
 def run_experiment(

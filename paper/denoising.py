@@ -10,7 +10,16 @@ from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
-from paper.picture_tables import blur_claim, claims_of, curves_of, draw_figure, psnr_table, reached, select
+from paper.picture_tables import (
+    blur_claim,
+    caption,
+    claims_of,
+    curves_of,
+    draw_figure,
+    psnr_table,
+    reached,
+    select,
+)
 from paper.pictures import PICTURES, cell, run
 
 OBSERVED, NOISE = 0.5, 15.0
@@ -49,10 +58,7 @@ def section(records: list[Record], figures: Path) -> Section:
         "Random initialisation": curves_of(records, FIGURE, "random"),
     }
     if draw_figure(panels, FIGURE, "all", figures):
-        caption = (
-            "Barbara from half of its pixels with noise: PSNR against time for both starts, and a part of it"
-        )
-        parts.append(image_link(FIGURE, caption))
+        parts.append(image_link(FIGURE, caption("Barbara from half of its pixels with noise")))
     claims = [*claims_of(results, PAPER, "all", "Denoising"), *blur_claim(results, "Denoising")]
     return Section(claims, "\n\n".join(parts), reached(results, "all", "Denoising"))
 

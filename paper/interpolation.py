@@ -15,6 +15,7 @@ from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 from paper.picture_tables import (
     Results,
     blur_claim,
+    caption,
     claims_of,
     curves_of,
     draw_figure,
@@ -76,11 +77,7 @@ def section(records: list[Record], figures: Path) -> Section:
         "Random initialisation": curves_of(records, FIGURE, "random"),
     }
     if draw_figure(panels, FIGURE, "missing", figures):
-        parts.append(
-            image_link(
-                FIGURE, "Boat from 20 % of its pixels: PSNR against time for both starts, and a part of it"
-            )
-        )
+        parts.append(image_link(FIGURE, caption("Boat from 20 % of its pixels")))
     claims = [
         *claims_of(results["gibbs"], PAPER, "missing", "Interpolation"),
         *gain_claims(results),

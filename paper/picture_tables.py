@@ -122,8 +122,7 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
     titsias = average["titsias-ssvi"] - average["mf-ssvi"]
     beside = "".join(
         f"; {LABELS[method]} has {mean(results[name, method]['missing'] for name in pictures):.1f} dB over "
-        f"missing "
-        "pixels on average"
+        "missing pixels on average"
         for method in ("cubic", "defaults")
         if all((name, method) in results for name in pictures)
     )
@@ -158,8 +157,7 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
             f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} "
             "dB",
             f"over missing pixels the best method is {mean(best.values()):+.1f} dB from the paper's "
-            f"Gibbs-SSVI; "
-            "the closest of our three PSNRs to the paper's is, for the Gibbs kinds, that "
+            "Gibbs-SSVI; the closest of our three PSNRs to the paper's is, for the Gibbs kinds, that "
             f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
             f"{closest(results, paper, MEAN_FIELD_KINDS)}{beside}",
             verdict(abs(mean(best.values())) < 2.0),
@@ -183,6 +181,14 @@ def blur_claim(results: Results, task: str) -> list[Claim]:
             verdict(all(blurred), sum(blurred) >= len(blurred) / 2),
         )
     ]
+
+
+def caption(what: str) -> str:
+    """The caption of such a figure."""
+    return (
+        f"{what}: PSNR against time for both starts, and a part of the picture. Points are restored from "
+        "every fourth patch along an axis and fewer draws, and so lie below the table"
+    )
 
 
 def draw_figure(panels: dict[str, Lines], picture: str, over: str, figures: Path) -> bool:

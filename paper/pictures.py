@@ -62,7 +62,7 @@ def cell(options: Options, task: Task, method: str, init: str = "gibbs", **more:
     elif method == "defaults":
         # As long as the slower of the paper's methods take.
         settings["seconds"] = size["steps"] * 0.006
-        expected = settings["seconds"] + 60 * (side / 512) ** 2
+        expected = settings["seconds"] + 25 * (side / 512) ** 2
     needs = DataFile(f"images/{task.picture}.png", "a standard picture, from the BM3D authors' image set")
     details = [
         init,

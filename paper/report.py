@@ -15,7 +15,7 @@ HEAD = """# The paper, reproduced
 
 Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
 Process*, ICML 2015: each experiment again, and each claim beside what we find. This page is written by
-`python -m paper` from the records in `results/`; nothing on it is typed by hand. {kind}
+`python -m paper` from the records in `results/`; nothing on it is typed by hand.{kind}
 
 The methods run in the paper's form (independent features, all weights counted, step sizes t^-0.75, a = b =
 10, c = 1, d = 10, e = f = 1, data of mean 0 and variance 1) but for three things. Its slips are corrected
@@ -29,7 +29,7 @@ PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoi
 hidden entry (matrices). Our defaults had the same time for training; the best of a row is bold.
 """
 KINDS = {
-    True: "**These are quick runs**, which show that everything works; their numbers are not the result.",
+    True: "\n\n**These are quick runs**, which show that everything works; their numbers are not the result.",
     False: "",
 }
 
