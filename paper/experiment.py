@@ -58,15 +58,20 @@ class Experiment:
     """Minutes that a group of cells may take."""
 
 
-def by_wins(wins: int, total: int) -> Verdict:
-    """Whether a claim that one is better than another holds always, mostly, or not.
+def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:
+    """Whether a claim that one is better than another holds always, in three quarters of the cases, or not.
+
+    Half of the comparisons is what chance gives two that are alike. `enough` says whether the difference is as
+    large as the claim has it.
 
     Examples
     --------
-    >>> by_wins(6, 6), by_wins(4, 6), by_wins(3, 6)
-    ('holds', 'holds partly', 'does not hold')
+    >>> by_wins(6, 6), by_wins(6, 6, enough=False), by_wins(5, 6), by_wins(4, 6)
+    ('holds', 'holds partly', 'holds partly', 'does not hold')
     """
-    return "holds" if wins == total else "holds partly" if wins > total / 2 else "does not hold"
+    if wins == total and enough:
+        return "holds"
+    return "holds partly" if wins >= 0.75 * total else "does not hold"
 
 
 def verdict(*parts: bool) -> Verdict:
