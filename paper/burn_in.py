@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "quick": {"rows": 10_000, "batch": 500, "steps": 100, "scored": 1000, "seeds": 1},
     "tiny": {"rows": 60, "batch": 20, "steps": 3, "scored": 60, "seeds": 1},
 }
-# Log-likelihoods per entry that differ by less are called equal, and those that differ by more severely worse.
+# Log-likelihoods per entry less than this apart are called equal, and more than SEVERE apart severely worse.
 # Both are judgements, made before the full runs; the numbers stand beside every verdict.
 TOLERANCE = 0.002
 SEVERE = 0.02

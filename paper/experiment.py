@@ -61,8 +61,8 @@ class Experiment:
 def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:
     """Whether a claim that one is better than another holds always, in three quarters of the cases, or not.
 
-    Half of the comparisons is what chance gives two that are alike. `enough` says whether the difference is as
-    large as the claim has it.
+    Half of the comparisons is what chance gives two that are alike. `enough` says whether the difference is
+    as large as the claim has it.
 
     Examples
     --------
