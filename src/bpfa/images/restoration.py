@@ -228,7 +228,7 @@ def _restored(
     if parameters["n_components"] is None:
         parameters["n_components"] = min(rows.n_rows, defaults.N_COMPONENTS)
     if all(parameters[name] is None for name in ("max_epochs", "max_steps", "max_time")):
-        parameters["max_steps"] = defaults.N_STEPS
+        parameters["max_steps"] = defaults.default_steps(float(canvas.observed.mean()))
     model = BPFA(
         batch_size=min(rows.n_rows, defaults.BATCH_SIZE),
         step_delay=defaults.STEP_DELAY,
