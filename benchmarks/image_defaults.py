@@ -155,7 +155,7 @@ def fit(choice: Choice, rows: PatchRows, task: Task, seed: int) -> BPFA:
     } | choice.model
     if choice.shrunk_pi:
         settings["priors"] = Priors(a=settings["priors"].a, b=choice.shrunk_pi * rows.n_rows)
-    return BPFA(standardize=False, random_state=seed, **settings).fit(rows)
+    return BPFA(standardize=False, noise="shared", random_state=seed, **settings).fit(rows)
 
 
 def cell(result: dict[str, float]) -> str:

@@ -11,7 +11,7 @@ from bpfa.algorithms import ALGORITHMS
 from bpfa.algorithms import algorithm as algorithm_named
 from bpfa.data import as_rows
 from bpfa.features import FEATURES
-from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+from bpfa.initialise import data_posterior, gibbs_posterior, principal_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
@@ -26,6 +26,7 @@ __all__ = ["train"]
 INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "random": random_posterior,
     "data": data_posterior,
+    "principal": principal_posterior,
     "gibbs": gibbs_posterior,
 }
 

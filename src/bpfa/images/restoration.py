@@ -234,6 +234,7 @@ def _restored(
         step_delay=defaults.STEP_DELAY,
         step_decay=defaults.STEP_DECAY,
         standardize=False,
+        noise="shared",
         verbose=verbose,
         **parameters,
     ).fit(rows, callbacks=callbacks)
