@@ -91,12 +91,15 @@ def main() -> None:
     parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fresh", action="store_true", help="leave earlier results aside")
     arguments = parser.parse_args()
     console = Console(width=150)
-    found: dict[str, dict[str, Any]] = {name: {} for name in arguments.choices}
+    found = earlier(arguments)
     for title in arguments.tasks:
         score = scorer(TASKS[title], arguments.data, arguments.seed)
         for name in arguments.choices:
+            if title in found[name]:
+                continue
             found[name][title] = score(CHOICES[name])
             console.print(f"{title}, {name}: {cell(found[name][title])}", highlight=False)
             RESULTS.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +110,16 @@ def main() -> None:
     for line in lines(found):
         table.add_row(*line)
     console.print(table)
+
+
+def earlier(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What a run that was stopped has found, so that the next one goes on; all of it with --fresh."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in arguments.choices}
+    if RESULTS.exists() and not arguments.fresh:
+        results = json.loads(RESULTS.read_text())
+        if results["seed"] == arguments.seed:
+            found |= results["rows"]
+    return found
 
 
 def scorer(task: Task, data: Path, seed: int) -> Callable[[Choice], dict[str, float]]:

@@ -20,8 +20,7 @@ from bpfa._checks import (
 from bpfa.algorithms import Algorithm
 from bpfa.data import ArrayRows, Batch
 from bpfa.integration import log_predictive
-from bpfa.local import Gibbs
-from bpfa.local.base import LocalState
+from bpfa.local import Gibbs, LocalState
 from bpfa.philox import MAX_SWEEP, Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Posterior
