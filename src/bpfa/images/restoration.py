@@ -77,7 +77,8 @@ def inpaint(
         As in `BPFA`.
     max_epochs, max_steps, max_time : optional
         Limits of the training, of which the first that is reached ends it, as in `BPFA`; 1000 steps by
-        default, 500 where less than a third of the pixels is observed. The restoration after it takes its own time, about as much for a megapixel.
+        default, 500 where less than a third of the pixels is observed. The restoration after it takes its own
+        time, about as much for a megapixel.
     n_draws : int
         Draws from the posterior behind the restored picture.
     random_state : int, RandomState or None
