@@ -65,7 +65,7 @@ def inpaint(
     stack_axis : int, optional
         The axis of the slices of a stack. One model is learned from all, and each is restored by it.
     patch_size : int or pair of int, optional
-        Height and width of a patch. By default wide enough that 40 of its pixels are observed, from 8 to 16;
+        Height and width of a patch. By default wide enough that 50 of its pixels are observed, from 8 to 16;
         less where a patch would have more than 768 numbers as there are many channels, but so that 4 of its
         pixels are observed.
     stride : int, optional
