@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bpfa import defaults
 from bpfa._checks import check_choice, check_integer, check_number
-from bpfa.algorithms import ALGORITHMS, DEVICES
+from bpfa.algorithms import ALGORITHMS, check_device
 from bpfa.features import FEATURES
 from bpfa.fitting import Settings
 from bpfa.model import as_priors
@@ -46,7 +46,7 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
     weights = check_choice("weights", parameters["weights"], ("auto", *WEIGHTS))
     if weights == "auto":
         weights = "all" if cell.method == "MeanField" else "active"
-    device = check_choice("device", parameters["device"], ("auto", *DEVICES))
+    device = check_device(parameters["device"])
     held_out = check_number("held_out", parameters["held_out"], low=0.0, high=0.9)
     if parameters["patience"] is not None and not held_out:
         raise ValueError(
@@ -65,7 +65,7 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
         init=check_choice("init", parameters["init"], tuple(INITIALISERS)),
         held_out=held_out,
         options=local_options(parameters, cell.method),
-        device="cpu" if device == "auto" else device,
+        device=device,
         key=_key(parameters["random_state"]),
     )
 

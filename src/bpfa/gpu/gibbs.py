@@ -1,0 +1,195 @@
+"""Chains of Gibbs sampling on a device: what the kernel is given and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpfa.gpu.rows import C_NAMES, DeviceBatch
+from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
+from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
+
+__all__ = ["Chain", "Kept", "Shape", "shape_of"]
+
+# Threads that work on a row, and the most and the fewest of a block.
+ROW_THREADS, MOST_THREADS, FEWEST_THREADS = 16, 1024, 128
+# Registers of a multiprocessor allow so many threads of this kernel.
+RESIDENT_THREADS = 1024
+TILES_RESIDENT, TILES_STREAMED, TILES_GLOBAL = range(3)
+# Memory that a block takes beside what it asks for.
+BLOCK_OVERHEAD = 1024
+
+
+class Shape(NamedTuple):
+    """How the kernel is launched."""
+
+    tiles: int
+    """Where the dictionary is, as in tiles.cuh."""
+    n_blocks: int
+    n_threads: int
+    shared: int
+    """Bytes of shared memory."""
+
+
+def shape_of(
+    n_rows: int, K: int, D: int, *, real: str, missing: bool, planes: int, memory: int, multiprocessors: int
+) -> Shape:
+    """Return how to launch the kernel: dictionary and rows share the memory of a multiprocessor.
+
+    Parameters
+    ----------
+    n_rows, K, D : int
+    real : str
+        Precision of the kernel.
+    missing : bool
+        Rows with missing entries need the dictionary and a list of their columns, complete ones only the rest.
+    planes : int
+        Numbers that a row keeps for each feature.
+    memory : int
+        Bytes of shared memory that a block can have.
+    multiprocessors : int
+
+    Examples
+    --------
+    >>> device = {"real": "float32", "missing": True, "planes": 2, "memory": 232_448, "multiprocessors": 132}
+    >>> shape_of(255_025, 256, 64, **device)
+    Shape(tiles=0, n_blocks=132, n_threads=992, shared=228352)
+    >>> shape_of(15_000, 500, 450, **device).tiles, shape_of(100, 1024, 2048, **device).tiles
+    (1, 2)
+    """
+    size = np.dtype(real).itemsize
+    row = planes * features_padded(K) * size + (-(-D // 4) * 4 * 2 * size if missing else 0)
+    tile, n_tiles = tile_numbers(D) * size, -(-K // TILE_FEATURES)
+    fewest = FEWEST_THREADS // ROW_THREADS
+    tiles, dictionary = TILES_GLOBAL, 0
+    if missing and n_tiles * tile + 2 * fewest * row <= memory:
+        tiles, dictionary = TILES_RESIDENT, n_tiles * tile
+    elif missing and 2 * tile + fewest * row <= memory:
+        tiles, dictionary = TILES_STREAMED, 2 * tile
+    # Rows of a block: what fits, but no more than spread the rows over all multiprocessors. Two to a warp.
+    most = MOST_THREADS if missing else 256
+    fitting = min((memory - dictionary) // row, most // ROW_THREADS) // 2 * 2
+    if fitting < 2:
+        raise ValueError(
+            f"n_components={K}: a row of {D} columns needs {2 * row:,} bytes of shared memory, and the GPU has "
+            f"{memory:,}; expected fewer features, or device='cpu'"
+        )
+    wanted = max(-(-n_rows // multiprocessors), fewest)
+    n_slots = max(2, min(fitting, -(-wanted // 2) * 2))
+    shared, n_threads = dictionary + n_slots * row, n_slots * ROW_THREADS
+    together = max(1, min(RESIDENT_THREADS // n_threads, memory // (shared + BLOCK_OVERHEAD)))
+    return Shape(tiles, min(-(-n_rows // n_slots), multiprocessors * together), n_threads, shared)
+
+
+class Kept(NamedTuple):
+    """The kept samples of the chains of some rows; n_samples x rows x ... each."""
+
+    counts: Any
+    """Features that are on."""
+    entries: Any
+    """The features and their weights, of which there is room for K."""
+    residuals: Any
+    masks: Any
+    """Sixteen columns to a word, rows x words; None where nothing is missing."""
+    squares: Any
+    """Sum of squared residuals over the samples, of every row."""
+    n_observed: Any
+    """Of every row; None where nothing is missing."""
+
+    def matrix(self, K: int) -> Any:
+        """Return x of all samples as a dense matrix, samples and rows x features."""
+        cupy = cupy_module()
+        counts = self.counts.ravel()
+        real = np.dtype(self.residuals.dtype)
+        columns = self.entries.reshape(len(counts), K, -1)
+        features = columns[..., :4].view(cupy.int32)[..., 0]
+        weights = columns[..., columns.shape[-1] - real.itemsize :].view(real)[..., 0]
+        there = cupy.arange(K)[None, :] < counts[:, None]
+        matrix = cupy.zeros((len(counts), K), real)
+        rows = cupy.broadcast_to(cupy.arange(len(counts))[:, None], there.shape)
+        matrix[rows[there], features[there]] = weights[there]
+        return matrix
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Chains for rows under a view, keyed by `key`, `step` and the ids of the rows."""
+
+    view: DeviceView
+    two_step: bool
+    key: int
+    step: int
+    first_sweep: int = 1
+    burn_in: int = 0
+    n_samples: int = 1
+
+    def kept(self, batch: DeviceBatch, start: tuple[Any, Any] | None = None) -> Kept:
+        """Run the chains and return their kept samples."""
+        cupy, real = cupy_module(), self.view.real
+        (K, D), n = self.view.phi.shape, len(batch)
+        entry_bytes = 8 if real == "float32" else 16
+        kept = Kept(
+            counts=cupy.empty((self.n_samples, n), cupy.int32),
+            entries=cupy.empty((self.n_samples, n, K, entry_bytes), cupy.uint8),
+            residuals=cupy.empty((self.n_samples, n, D), real),
+            masks=None if batch.complete else cupy.empty((n, -(-D // 16)), cupy.uint16),
+            squares=cupy.empty(n),
+            n_observed=None if batch.complete else cupy.empty(n, cupy.int32),
+        )
+        self._run(batch, start, kept)
+        return kept
+
+    def planes(self, batch: DeviceBatch, start: tuple[Any, Any] | None, *, posterior: bool, state: bool) -> Any:
+        """Run the chains and return sums over samples of z, x and x^2, or the last z and w; each rows x K."""
+        cupy, shape = cupy_module(), (len(batch), self.view.n_features)
+        sums = cupy.zeros((3, *shape), self.view.real) if posterior else None
+        last = cupy.empty((2, *shape), self.view.real) if state else None
+        self._run(batch, start, None, sums, last)
+        return sums if posterior else last
+
+    def _run(
+        self,
+        batch: DeviceBatch,
+        start: tuple[Any, Any] | None,
+        kept: Kept | None,
+        posterior: Any = None,
+        state: Any = None,
+    ) -> None:
+        view, n = self.view, len(batch)
+        if n == 0:
+            return
+        (K, D), real, missing = view.phi.shape, view.real, not batch.complete
+        variance = missing and view.v is not None
+        shape = shape_of(
+            n,
+            K,
+            D,
+            real=real,
+            missing=missing,
+            planes=2 + self.two_step + variance,
+            memory=properties.shared_memory(),
+            multiprocessors=properties.multiprocessors(),
+        )
+        macros = {"MISSING": missing, "TWO_STEP": self.two_step, "VARIANCE": variance, "TILES": shape.tiles}
+        function = kernel(
+            "gibbs.cu", "gibbs", f"REAL={C_NAMES[real]}", *(f"{name}={int(on)}" for name, on in macros.items())
+        )
+        dense = correlations = gram = phi2 = s = None
+        if not missing:
+            dense, _ = batch.dense(real)
+            correlations = cupy_module().matmul(dense, view.rows.T)
+            gram, phi2, s = view.gram, view.phi2_all, view.s_all
+        start_z, start_w = (None, None) if start is None else start
+        results = (None,) * 6 if kept is None else kept
+        launch(
+            function, shape.n_blocks, shape.n_threads,
+            batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
+            np.int64(n), K, D,
+            view.tiles, view.v_tiles, view.rows, gram, phi2, s, view.logit2, view.precisions,
+            dense, correlations,
+            np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), np.uint32(self.step & 0xFFFFFFFF),
+            self.first_sweep, self.burn_in, self.n_samples, start_z, start_w,
+            *results, posterior, state, shared=shape.shared,
+        )  # fmt: skip
