@@ -18,6 +18,7 @@ from bpfa.algorithms import ALGORITHMS, Algorithm, check_device
 from bpfa.data import AnnDataRows, Batch, HiddenRows, StandardisedRows, sequential
 from bpfa.data.hidden import MaskedRows
 from bpfa.fitting import Settings
+from bpfa.gpu.arrays import is_cuda_array
 from bpfa.inputs import like_input, rows_of_input
 from bpfa.philox import Stream
 from bpfa.prediction import content_ids, predict, row_weights, sample_rows
@@ -73,7 +74,8 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ]
         if self.sparse_output:
             return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr", dtype=dtype)
-        return np.concatenate(blocks).astype(dtype, copy=False)
+        weights = np.concatenate(blocks).astype(dtype, copy=False)
+        return like_input(weights, X) if is_cuda_array(X) else weights
 
     def inverse_transform(self, L: Any) -> Array:
         """Return the rows that weights stand for, without noise, in the units of the data.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data import Batch, Rows, StandardisedRows, sequential
+from bpfa.gpu.arrays import CudaArrayRows
 from bpfa.gpu.runtime import cupy_module, kernel, launch
 
 __all__ = ["C_NAMES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
@@ -158,6 +159,12 @@ def rows_on_device(rows: Rows) -> Any:
     if hasattr(rows, "first_entries"):
         return DeviceRows.of_patches(rows)
     cupy = cupy_module()
+    if isinstance(rows, CudaArrayRows):
+        return DeviceRows.of_matrix(rows.values.astype(cupy.float32, copy=False), rows.observed)
+    if isinstance(rows, StandardisedRows) and isinstance(rows.rows, CudaArrayRows):
+        mean, scale = cupy.asarray(rows.mean), cupy.asarray(rows.scale)
+        standardised = ((rows.rows.values - mean) / scale).astype(cupy.float32)
+        return DeviceRows.of_matrix(standardised, rows.rows.observed)
     n_rows, n_columns = rows.n_rows, rows.n_columns
     free, _ = cupy.cuda.runtime.memGetInfo()
     if 5 * n_rows * n_columns + 8 * n_rows > MEMORY_SHARE * free:

@@ -140,7 +140,8 @@ class properties:  # noqa: N801 - a namespace
     @classmethod
     def architecture(cls) -> str:
         """Return the compute capability, such as "90"."""
-        return f"{cls._of_current('ComputeCapabilityMajor')}{cls._of_current('ComputeCapabilityMinor')}"
+        capability: str = cupy_module().cuda.Device().compute_capability
+        return capability
 
 
 def source_text(name: str) -> str:

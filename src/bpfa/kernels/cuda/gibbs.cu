@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(1024) gibbs(
         for (; on; on &= on - 1) {
           const int lane_on = __ffs(on) - 1;
           const real change = __shfl_sync(EVERY_LANE, started, lane_on, 16);
-          for (int j = sub; j < n_seen; j += 16) seen[j].residual -= change * tile[seen[j].place + lane_on];
+          for (int j = sub; j < n_own; j += 16) seen[j].residual -= change * tile[seen[j].place + lane_on];
         }
       }
     }
@@ -151,13 +151,14 @@ extern "C" __global__ void __launch_bounds__(1024) gibbs(
     }
 #endif
 #if TWO_STEP
-    // The odds of z are taken given w, so that an idle w must be there: it is drawn from its prior.
+    // The odds of z are taken given w, so that an idle w must be there: it is drawn from its prior at the start of
+    // a chain, and known where one goes on.
     for (int g = 0; g < KP / 64; ++g) {
       const uint4 words = row_words(NORMAL, 0, id, step, g, sub, key0, key1);
       for (int j = 0; j < 4; ++j) {
         const int k = 64 * g + 16 * j + sub;
-        const bool on = start_z && live && k < K && start_z[row * K + k] != 0;
-        w[k] = on ? start_w[row * K + k] : normal_of_word(word_of(words, j), real()) * idle_sd;
+        const bool known = start_z && live && k < K && (start_z[row * K + k] != 0 || first_sweep > 1);
+        w[k] = known ? start_w[row * K + k] : normal_of_word(word_of(words, j), real()) * idle_sd;
       }
     }
 #endif
@@ -225,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(1024) gibbs(
             }
             if (own) passed = first_lane;
 #if MISSING
-            for (int j = sub; j < n_seen; j += 16) {
+            for (int j = sub; j < n_own; j += 16) {
               const Observed at = seen[j];
               seen[j].residual = at.residual - change * tile[at.place + first_lane];
             }
