@@ -156,12 +156,13 @@ def trained_view(rows: Any, source: Any, n_features: int, device: str) -> Any:
 def kernel_times(results: dict, arguments: argparse.Namespace) -> None:
     cupy = cupy_module()
     picture = standardised(image(arguments, "boat"))[None, :, :, None]
-    stream = Stream.from_seed(0)
+    stream, view = Stream.from_seed(0), None
     for share, name in ((0.2, "20% observed"), (1.0, "complete")):
         observed = np.random.default_rng(1).random(picture.shape) < share
         rows = PatchRows(picture, observed, (8, 8))
         source = rows_on_device(rows)
-        view = trained_view(rows, source, 256, arguments.device)
+        if view is None:
+            view = trained_view(rows, source, 256, arguments.device)
         batch: DeviceBatch = source.take(np.arange(rows.n_rows))
         draws = stream.rows(batch.ids, 1)
         gibbs = Gibbs(device=arguments.device)

@@ -13,20 +13,33 @@ from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbe
 
 __all__ = ["Chain", "Kept", "Shape", "shape_of"]
 
-# Threads that work on a row, and the most and the fewest of a block.
-ROW_THREADS, MOST_THREADS, FEWEST_THREADS = 16, 1024, 128
-# Registers of a multiprocessor allow so many threads of this kernel.
-RESIDENT_THREADS = 1024
+# The fewest threads of a block.
+FEWEST_THREADS = 128
 TILES_RESIDENT, TILES_STREAMED, TILES_GLOBAL = range(3)
 # Memory that a block takes beside what it asks for.
 BLOCK_OVERHEAD = 1024
+# Most observed columns of a row that are kept in registers -> threads that a multiprocessor then has room for; a row
+# with more has a list in shared memory.
+LIST_THREADS = {"float32": 1024, "float64": 512}
+REGISTER_THREADS = {"float32": {16: 640, 32: 512, 48: 512, 64: 512, 96: 384, 128: 256}, "float64": {16: 384, 48: 256}}
+# Beyond so many columns a row has a warp, else half of one.
+HALF_WARP_COLUMNS = 32
+# Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
+MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
 
 
 class Shape(NamedTuple):
-    """How the kernel is launched."""
+    """Which variant of the kernel is launched, and how."""
 
     tiles: int
     """Where the dictionary is, as in tiles.cuh."""
+    observed: int
+    """Observed columns of a row that have registers, or 0."""
+    row_threads: int
+    """Threads that work on a row."""
+    groups: int
+    """Groups of features of a complete row that have registers, or 0."""
+    most_threads: int
     n_blocks: int
     n_threads: int
     shared: int
@@ -34,7 +47,15 @@ class Shape(NamedTuple):
 
 
 def shape_of(
-    n_rows: int, K: int, D: int, *, real: str, missing: bool, planes: int, memory: int, multiprocessors: int
+    n_rows: int,
+    K: int,
+    D: int,
+    *,
+    real: str,
+    most_observed: int | None,
+    planes: int,
+    memory: int,
+    multiprocessors: int,
 ) -> Shape:
     """Return how to launch the kernel: dictionary and rows share the memory of a multiprocessor.
 
@@ -43,8 +64,8 @@ def shape_of(
     n_rows, K, D : int
     real : str
         Precision of the kernel.
-    missing : bool
-        Rows with missing entries need the dictionary and a list of their columns, complete ones only the rest.
+    most_observed : int or None
+        The most observed columns of any row, which need the dictionary; None for complete rows, which do not.
     planes : int
         Numbers that a row keeps for each feature.
     memory : int
@@ -53,34 +74,48 @@ def shape_of(
 
     Examples
     --------
-    >>> device = {"real": "float32", "missing": True, "planes": 2, "memory": 232_448, "multiprocessors": 132}
-    >>> shape_of(255_025, 256, 64, **device)
-    Shape(tiles=0, n_blocks=132, n_threads=992, shared=228352)
-    >>> shape_of(15_000, 500, 450, **device).tiles, shape_of(100, 1024, 2048, **device).tiles
-    (1, 2)
+    >>> device = {"real": "float32", "planes": 2, "memory": 232_448, "multiprocessors": 132}
+    >>> shape_of(255_025, 256, 64, most_observed=28, **device)
+    Shape(tiles=0, observed=32, row_threads=16, groups=0, most_threads=512, n_blocks=132, n_threads=512, shared=142592)
+    >>> shape_of(15_000, 500, 450, most_observed=430, **device)[:3]
+    (1, 0, 16)
+    >>> shape_of(100, 1024, 2048, most_observed=64, **device)[:3]
+    (2, 64, 32)
     """
-    size = np.dtype(real).itemsize
-    row = planes * features_padded(K) * size + (-(-D // 4) * 4 * 2 * size if missing else 0)
+    size, KP = np.dtype(real).itemsize, features_padded(K)
+    observed = groups = 0
+    if most_observed is None:
+        groups = KP // 64 if KP // 64 <= MOST_GROUPS else 0
+        most_threads, own = COMPLETE_THREADS[real], 0 if groups else KP
+    else:
+        fitting = [n for n in REGISTER_THREADS[real] if n >= most_observed]
+        observed = fitting[0] if fitting else 0
+        most_threads = REGISTER_THREADS[real][observed] if observed else LIST_THREADS[real]
+        own = -(-4 * observed // size) if observed else 2 * (-(-D // 4) * 4)
+    row_threads = 32 if observed > HALF_WARP_COLUMNS else 16
+    # The rows of a warp begin in different banks, as in gibbs.cu.
+    row = (-(-(planes * KP + -(-own // 4) * 4) // 32) * 32 + 16) * size
     tile, n_tiles = tile_numbers(D) * size, -(-K // TILE_FEATURES)
-    fewest = FEWEST_THREADS // ROW_THREADS
+    fewest = FEWEST_THREADS // row_threads
     tiles, dictionary = TILES_GLOBAL, 0
-    if missing and n_tiles * tile + 2 * fewest * row <= memory:
+    if most_observed is not None and n_tiles * tile + 2 * fewest * row <= memory:
         tiles, dictionary = TILES_RESIDENT, n_tiles * tile
-    elif missing and 2 * tile + fewest * row <= memory:
+    elif most_observed is not None and 2 * tile + fewest * row <= memory:
         tiles, dictionary = TILES_STREAMED, 2 * tile
     # Rows of a block: what fits, but no more than spread the rows over all multiprocessors. Two to a warp.
-    most = MOST_THREADS if missing else 256
-    fitting = min((memory - dictionary) // row, most // ROW_THREADS) // 2 * 2
-    if fitting < 2:
+    limit = min(most_threads, 256) if most_observed is None else most_threads
+    possible = min((memory - dictionary) // row, limit // row_threads) // 2 * 2
+    if possible < 2:
         raise ValueError(
             f"n_components={K}: a row of {D} columns needs {2 * row:,} bytes of shared memory, and the GPU has "
             f"{memory:,}; expected fewer features, or device='cpu'"
         )
     wanted = max(-(-n_rows // multiprocessors), fewest)
-    n_slots = max(2, min(fitting, -(-wanted // 2) * 2))
-    shared, n_threads = dictionary + n_slots * row, n_slots * ROW_THREADS
-    together = max(1, min(RESIDENT_THREADS // n_threads, memory // (shared + BLOCK_OVERHEAD)))
-    return Shape(tiles, min(-(-n_rows // n_slots), multiprocessors * together), n_threads, shared)
+    n_slots = max(2, min(possible, -(-wanted // 2) * 2))
+    shared, n_threads = dictionary + n_slots * row, n_slots * row_threads
+    together = max(1, min(most_threads // n_threads, memory // (shared + BLOCK_OVERHEAD)))
+    n_blocks = min(-(-n_rows // n_slots), multiprocessors * together)
+    return Shape(tiles, observed, row_threads, groups, most_threads, n_blocks, n_threads, shared)
 
 
 class Kept(NamedTuple):
@@ -167,12 +202,21 @@ class Chain:
             K,
             D,
             real=real,
-            missing=missing,
-            planes=2 + self.two_step + variance,
+            most_observed=batch.most_observed,
+            planes=1 + missing + self.two_step + variance,
             memory=properties.shared_memory(),
             multiprocessors=properties.multiprocessors(),
         )
-        macros = {"MISSING": missing, "TWO_STEP": self.two_step, "VARIANCE": variance, "TILES": shape.tiles}
+        macros = {
+            "MISSING": missing,
+            "TWO_STEP": self.two_step,
+            "VARIANCE": variance,
+            "TILES": shape.tiles,
+            "OBSERVED": shape.observed,
+            "ROW_LANES": shape.row_threads,
+            "GROUPS": shape.groups,
+            "THREADS": shape.most_threads,
+        }
         function = kernel(
             "gibbs.cu", "gibbs", f"REAL={C_NAMES[real]}", *(f"{name}={int(on)}" for name, on in macros.items())
         )

@@ -32,7 +32,7 @@ from bpfa.view import GlobalView
 __all__ = ["Gibbs", "MeanField", "OnDevice", "SpikeSlab"]
 
 # Bytes that the kept samples of a part of the rows, or the moments of one, may take.
-PART_BYTES = 2**29
+PART_BYTES = 2**31
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,15 @@ class DeviceBatch:
     bases : array of int64 or None
         Where each row of the source begins; without them row i of the batch begins at i D.
     offsets : array of int32, shape (D,)
+    most_observed : int or None
+        The most observed entries that a row has, or may have; None where nothing is missing.
     """
 
-    def __init__(self, values: Any, observed: Any, ids: Any, bases: Any, offsets: Any) -> None:
+    def __init__(
+        self, values: Any, observed: Any, ids: Any, bases: Any, offsets: Any, most_observed: int | None
+    ) -> None:
         self.values, self.observed, self.ids = values, observed, ids
-        self.bases, self.offsets = bases, offsets
+        self.bases, self.offsets, self.most_observed = bases, offsets, most_observed
         self.complete = observed is None
         self.n_columns = len(offsets)
 
@@ -51,7 +55,9 @@ class DeviceBatch:
         if self.bases is None:
             entries = slice(start * self.n_columns, stop * self.n_columns)
             values, observed = values[entries], None if observed is None else observed[entries]
-        return DeviceBatch(values, observed, self.ids[start:stop], self.bases, self.offsets)
+        return DeviceBatch(
+            values, observed, self.ids[start:stop], self.bases, self.offsets, self.most_observed
+        )
 
     def dense(self, real: str, *, shown: bool = False) -> tuple[Any, Any]:
         """Return the rows as a matrix, zero where missing, and with `shown` where they are observed as 0 and 1."""
@@ -82,6 +88,7 @@ class DeviceBatch:
             self.ids,
             None,
             cupy.arange(n_columns, dtype=cupy.int32),
+            None if observed is None else n_columns,
         )
 
 
@@ -94,6 +101,7 @@ def uploaded(batch: Batch, real: str, ids: NDArray[np.int64] | None = None) -> D
         cupy.asarray(batch.ids if ids is None else np.ascontiguousarray(ids)),
         None,
         cupy.arange(batch.n_columns, dtype=cupy.int32),
+        None if batch.complete else int(batch.observed.sum(axis=1).max(initial=0)),
     )
 
 
@@ -110,11 +118,19 @@ class DeviceRows:
     def __init__(self, values: Any, observed: Any, bases: Any, offsets: Any, n_rows: int) -> None:
         self.values, self.observed, self.bases, self.offsets = values, observed, bases, offsets
         self.n_rows, self.n_columns = n_rows, len(offsets)
+        self.most_observed: int | None = None
+        if observed is not None:
+            counts = cupy_module().empty(n_rows, np.int32)
+            launch(
+                kernel("rows.cu", "count_observed", "REAL=float"), -(-n_rows // 256), 256,
+                observed, bases, offsets, np.int64(n_rows), self.n_columns, counts,
+            )  # fmt: skip
+            self.most_observed = int(counts.max())
 
     def take(self, ids: NDArray[np.int64]) -> DeviceBatch:
         """Return the rows with these ids."""
         ids = cupy_module().asarray(ids)
-        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets)
+        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, self.most_observed)
 
     @classmethod
     def of_matrix(cls, values: Any, observed: Any) -> DeviceRows:

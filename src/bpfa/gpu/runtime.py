@@ -177,13 +177,7 @@ def _kernel(device: int, source: str, name: str, macros: tuple[str, ...]) -> Any
 
 @cache
 def _module(device: int, source: str, macros: tuple[str, ...]) -> Any:
-    cupy = cupy_module()
-    path = _cached(source, macros, properties.architecture())
-    try:
-        return cupy.RawModule(path=str(path))
-    finally:
-        if path.parent == Path(tempfile.gettempdir()):
-            path.unlink(missing_ok=True)
+    return cupy_module().RawModule(path=str(_cached(source, macros, properties.architecture())))
 
 
 def compiled(source: str, macros: tuple[str, ...], architecture: str) -> bytes:
@@ -217,24 +211,28 @@ def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
     binary = compiled(source, macros, architecture)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _written(path.parent, binary, path)
+        return _written(path, binary)
     except OSError as error:
         _warn_once(
             f"compiled kernels cannot be kept in {path.parent} ({error}), and are compiled anew by every process; "
             f"set {CACHE_VARIABLE} to a folder that can be written to"
         )
-        return _written(Path(tempfile.gettempdir()), binary, None)
+        return _written(Path(_folder_of_process().name) / name, binary)
 
 
-def _written(folder: Path, binary: bytes, path: Path | None) -> Path:
+def _written(path: Path, binary: bytes) -> Path:
     """Write a file that is whole whenever it is seen."""
-    descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".cubin")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "wb") as file:
         file.write(binary)
-    if path is None:
-        return Path(temporary)
     os.replace(temporary, path)
     return path
+
+
+@cache
+def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that goes with the process."""
+    return tempfile.TemporaryDirectory(prefix="bpfa-")
 
 
 def _cache_folder() -> Path:
@@ -270,7 +268,7 @@ _ARGUMENTS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def launch(function: Any, n_blocks: int | tuple[int, int], n_threads: int, *arguments: Any, shared: int = 0) -> None:
+def launch(function: Any, n_blocks: int | tuple[int, ...], n_threads: int, *arguments: Any, shared: int = 0) -> None:
     """Start a kernel on the current stream."""
     grid = n_blocks if isinstance(n_blocks, tuple) else (n_blocks,)
     function(grid, (n_threads,), as_kernel_arguments(*arguments), shared_mem=shared)

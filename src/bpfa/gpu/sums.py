@@ -16,9 +16,9 @@ from bpfa.statistics import JointSums, LocalSums
 __all__ = ["DeviceSums"]
 
 # Sums are taken over chunks of rows: of at least so many, and about so many chunks, whatever the device.
-CHUNK_ROWS, N_CHUNKS = 32, 256
-# Shared memory for the sums of a block: two blocks to a multiprocessor.
-BLOCK_BYTES = 96 * 1024
+CHUNK_ROWS, N_CHUNKS = 64, 128
+# What a block of sparse_sums has, as in sums.cu.
+BLOCK_ROWS, BLOCK_FEATURES, BLOCK_COLUMNS, BLOCK_THREADS = 32, 256, 64, 512
 
 
 class DeviceSums:
@@ -54,24 +54,23 @@ class DeviceSums:
         (K, D), real = view.phi.shape, view.real
         chunk_rows = max(CHUNK_ROWS, -(-n_rows // N_CHUNKS))
         n_chunks = -(-n_rows // chunk_rows)
-        size = np.dtype(real).itemsize
-        per_feature = ((1 if self.complete else 2) * D + 2) * size
-        block_features = max(1, min(K, BLOCK_BYTES // per_feature))
-        n_parts = -(-K // block_features)
-        block_features = -(-K // n_parts)
         xd = cupy.empty((n_chunks, K, D), real)
         zw2 = None if self.complete else cupy.empty((n_chunks, K, D), real)
         n, total = cupy.empty((2, n_chunks, K), real)
         macro = f"REAL={C_NAMES[real]}"
         data, stride = (batch.dense(real)[0], 0) if self.joint else (kept.residuals, n_rows * D)
+        rows = cupy.empty((2, n_chunks))
+        shared = (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) * np.dtype(real).itemsize
         launch(
-            kernel("sums.cu", "sparse_sums", macro), (n_chunks, n_parts), 256,
-            kept.counts, kept.entries, data, np.int64(stride), kept.masks, np.int64(n_rows), self.n_samples, K, D,
-            chunk_rows, block_features, xd, zw2, n, total, shared=block_features * per_feature,
+            kernel("sums.cu", "sparse_sums", macro),
+            (n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)), BLOCK_THREADS,
+            kept.counts, kept.entries, data, np.int64(stride), kept.masks, kept.squares, kept.n_observed,
+            np.int64(n_rows), self.n_samples, K, D, chunk_rows, xd, zw2, n, total, rows,
+            shared=shared + 4 * (BLOCK_FEATURES + 2 * BLOCK_ROWS),
         )  # fmt: skip
         launch(
             kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D) + 1, 256,
-            xd, zw2, n, total, kept.squares, kept.n_observed, n_chunks, np.int64(n_rows), K, D,
+            xd, zw2, n, total, rows, n_chunks, K, D,
             self.xd, self.zw2, self.n, self.total_zw2, self.scalars, self.bad,
         )  # fmt: skip
         if self.joint and self.complete:

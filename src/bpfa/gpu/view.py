@@ -25,7 +25,7 @@ def features_padded(K: int) -> int:
 
 def tile_numbers(D: int) -> int:
     """Return the numbers in a tile of sixteen features."""
-    return -(-D * TILE_STRIDE // 4) * 4
+    return -(-(D + 1) * TILE_STRIDE // 4) * 4
 
 
 def blocks_of(n: int, size: int = 256) -> int:
@@ -121,8 +121,10 @@ class DeviceView:
 
     @cached_property
     def gram(self) -> Any:
-        """Products of the features, for complete rows."""
-        return cupy_module().matmul(self.rows, self.rows.T)
+        """Products of the features, for complete rows: for each feature those of one lane after those of another."""
+        cupy, KP = cupy_module(), len(self.rows)
+        products = cupy.matmul(self.rows, self.rows.T).reshape(KP, KP // TILE_FEATURES, TILE_FEATURES)
+        return cupy.ascontiguousarray(products.swapaxes(1, 2))
 
     @cached_property
     def phi2_all(self) -> Any:

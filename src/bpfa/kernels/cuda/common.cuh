@@ -8,8 +8,11 @@ typedef REAL real;
 typedef long long int64;
 
 #define EVERY_LANE 0xffffffffu
-// Half a warp works on one row: the random words of 64 features come in blocks of sixteen.
+// Half a warp works on one row: the random words of 64 features come in blocks of sixteen. Or a whole warp, each half
+// of it with the same features and half of the row's observed columns.
+#ifndef ROW_LANES
 #define ROW_LANES 16
+#endif
 
 // --- numbers -------------------------------------------------------------------------------------------------
 

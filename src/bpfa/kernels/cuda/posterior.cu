@@ -64,7 +64,9 @@ extern "C" __global__ void view_beside(const double* ab, const double* state, in
 }
 
 __device__ inline void place(real* tiles, int k, int d, int D, double value) {
-  tiles[static_cast<int64>(k / 16) * Tiles::tile_size(D) + d * TILE_STRIDE + k % 16] = static_cast<real>(value);
+  real* tile = tiles + static_cast<int64>(k / 16) * Tiles::tile_size(D);
+  tile[d * TILE_STRIDE + k % 16] = static_cast<real>(value);
+  if (d == 0) tile[D * TILE_STRIDE + k % 16] = 0;
 }
 
 // phi and v where the kernels of the rows look for them. What is beyond K stays as it is: zero.

@@ -15,3 +15,13 @@ extern "C" __global__ void gather_rows(const real* values, const unsigned char* 
     if (shown) shown[i] = o ? 1 : 0;
   }
 }
+
+// How many entries of each row of a source are observed.
+extern "C" __global__ void count_observed(const unsigned char* observed, const int64* bases, const int* offsets,
+                                          int64 n_rows, int D, int* counts) {
+  const int64 row = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= n_rows) return;
+  int count = 0;
+  for (int d = 0; d < D; ++d) count += observed[bases[row] + offsets[d]] != 0;
+  counts[row] = count;
+}

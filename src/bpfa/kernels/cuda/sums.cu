@@ -1,71 +1,114 @@
 // Sums over the rows of a batch from the features that are on (MATH.md section 4), in a fixed order: a block adds
-// the rows of its chunk one after another, each warp those features that are its own; then chunks are added up.
+// the rows of its chunk one after another, each warp in the columns that are its own; then chunks are added up.
 #include "common.cuh"
 
 __device__ inline bool is_observed(const unsigned short* masks, int64 row, int D, int d) {
   return masks == nullptr || (masks[row * ((D + 15) / 16) + d / 16] >> (d % 16) & 1);
 }
 
-// Partial sums of features [F blockIdx.y, ...) over the rows of chunk blockIdx.x: data is the residual of every
-// sample, or the rows themselves.
-extern "C" __global__ void __launch_bounds__(256) sparse_sums(
+// Partial sums over the rows of chunk blockIdx.x, for the features of part blockIdx.y and the columns of part
+// blockIdx.z. Rows are put into shared memory 32 at a time; then each warp adds what its own features have in them, in
+// registers, two columns a lane. `data` is the residual of every sample, or the rows themselves.
+constexpr int kRows = 32, kWarps = 16, kOwn = 16, kFeatures = kWarps * kOwn, kColumns = 64;
+
+extern "C" __global__ void __launch_bounds__(32 * kWarps) sparse_sums(
     const int* counts, const Entry* entries, const real* data, int64 sample_stride, const unsigned short* masks,
-    int64 n_rows, int n_samples, int K, int D, int chunk_rows, int F, real* partial_xd, real* partial_zw2,
-    real* partial_n, real* partial_total) {
+    const double* squares, const int* n_observed, int64 n_rows, int n_samples, int K, int D, int chunk_rows,
+    real* partial_xd, real* partial_zw2, real* partial_n, real* partial_total, double* partial_rows) {
   extern __shared__ double shared[];
-  const int k0 = F * blockIdx.y, n_features = min(F, K - k0);
-  real* xd = reinterpret_cast<real*>(shared);
-  real* zw2 = xd + F * D;
-  real* n = masks ? zw2 + F * D : zw2;
-  real* total = n + F;
-  for (int i = threadIdx.x; i < total + F - xd; i += blockDim.x) xd[i] = 0;
-  __syncthreads();
-  const int warp = threadIdx.x / 32, n_warps = blockDim.x / 32, lane = threadIdx.x % 32;
+  real* weights = reinterpret_cast<real*>(shared);   // kRows x kFeatures
+  real* values = weights + kRows * kFeatures;        // kRows x kColumns
+  real* n = values + kRows * kColumns;               // kFeatures
+  real* total = n + kFeatures;                       // kFeatures
+  unsigned* users = reinterpret_cast<unsigned*>(total + kFeatures);  // of each feature: the rows, a bit each
+  unsigned* seen = users + kFeatures;                                // of each row: the columns, a bit each
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int k0 = kFeatures * blockIdx.y, d0 = kColumns * blockIdx.z;
   const int64 first = static_cast<int64>(blockIdx.x) * chunk_rows;
   const int n_here = static_cast<int>(min(static_cast<int64>(chunk_rows), n_rows - first));
+  for (int i = threadIdx.x; i < 2 * kFeatures; i += blockDim.x) n[i] = 0;
+  real xd[kOwn][2] = {}, zw2[kOwn][2] = {};
   for (int sample = 0; sample < n_samples; ++sample) {
-    for (int i0 = 0; i0 < n_here; i0 += 32) {
-      const int64 at0 = sample * n_rows + first + i0;
-      const int my_count = i0 + lane < n_here ? counts[at0 + lane] : 0;
-      for (int i = 0; i < min(32, n_here - i0); ++i) {
-        const int count = __shfl_sync(EVERY_LANE, my_count, i);
-        const int64 row = first + i0 + i;
-        for (int e0 = 0; e0 < count; e0 += 32) {
-          const int e = e0 + lane;
-          const Entry entry = e < count ? entries[(at0 + i) * K + e] : Entry{-1, 0};
+    for (int i0 = 0; i0 < n_here; i0 += kRows) {
+      __syncthreads();
+      for (int i = threadIdx.x; i < kFeatures; i += blockDim.x) users[i] = 0;
+      __syncthreads();
+#pragma unroll
+      for (int i = warp; i < kRows; i += kWarps) {
+        const int64 row = first + i0 + i, at = sample * n_rows + row;
+        const int count = i0 + i < n_here ? counts[at] : 0;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int d = d0 + lane + 32 * j;
+          const bool o = count > 0 && d < D && is_observed(masks, row, D, d);
+          values[i * kColumns + lane + 32 * j] = o ? data[sample * sample_stride + row * D + d] : 0;
+          const unsigned bits = __ballot_sync(EVERY_LANE, o);
+          if (lane == 0) seen[2 * i + j] = bits;
+        }
+        for (int e = lane; e < count; e += 32) {
+          const Entry entry = entries[at * K + e];
           const int f = entry.feature - k0;
-          unsigned own = __ballot_sync(EVERY_LANE, f >= 0 && f < n_features && f % n_warps == warp);
-          for (; own; own &= own - 1) {
-            const int from = __ffs(own) - 1;
-            const int feature = __shfl_sync(EVERY_LANE, f, from);
-            const real weight = __shfl_sync(EVERY_LANE, entry.weight, from);
-            for (int d = lane; d < D; d += 32) {
-              if (!is_observed(masks, row, D, d)) continue;
-              xd[feature * D + d] += weight * data[sample * sample_stride + row * D + d];
-              if (masks) zw2[feature * D + d] += weight * weight;
-            }
-            if (lane == 0) {
-              n[feature] += 1;
-              total[feature] += weight * weight;
-            }
+          if (f < 0 || f >= kFeatures) continue;
+          weights[i * kFeatures + f] = entry.weight;
+          atomicOr(users + f, 1u << i);
+        }
+      }
+      __syncthreads();
+#pragma unroll
+      for (int own = 0; own < kOwn; ++own) {
+        const int f = kOwn * warp + own;
+        const unsigned all = users[f];
+        real squared = 0;
+        for (unsigned rows = all; rows; rows &= rows - 1) {
+          const int i = __ffs(rows) - 1;
+          const real weight = weights[i * kFeatures + f], weight2 = weight * weight;
+          squared += weight2;
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            xd[own][j] += weight * values[i * kColumns + lane + 32 * j];
+            if (masks && (seen[2 * i + j] >> lane & 1)) zw2[own][j] += weight2;
           }
+        }
+        if (lane == 0) {
+          n[f] += __popc(all);
+          total[f] += squared;
         }
       }
     }
   }
   __syncthreads();
-  const int64 to = (static_cast<int64>(blockIdx.x) * K + k0) * D;
-  for (int i = threadIdx.x; i < n_features * D; i += blockDim.x) {
-    partial_xd[to + i] = xd[i];
-    if (masks) partial_zw2[to + i] = zw2[i];
+  const int64 chunk = static_cast<int64>(blockIdx.x) * K;
+#pragma unroll
+  for (int own = 0; own < kOwn; ++own) {
+    const int k = k0 + kOwn * warp + own;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int d = d0 + lane + 32 * j;
+      if (k >= K || d >= D) continue;
+      partial_xd[(chunk + k) * D + d] = xd[own][j];
+      if (masks) partial_zw2[(chunk + k) * D + d] = zw2[own][j];
+    }
+    if (lane == 0 && k < K && blockIdx.z == 0) {
+      partial_n[chunk + k] = n[k - k0];
+      partial_total[chunk + k] = total[k - k0];
+    }
   }
-  for (int i = threadIdx.x; i < n_features; i += blockDim.x) {
-    partial_n[static_cast<int64>(blockIdx.x) * K + k0 + i] = n[i];
-    partial_total[static_cast<int64>(blockIdx.x) * K + k0 + i] = total[i];
+  if (blockIdx.y || blockIdx.z || warp) return;
+  double own_squares = 0, own_observed = 0;
+  for (int i = lane; i < n_here; i += 32) {
+    own_squares += squares[first + i];
+    own_observed += n_observed ? n_observed[first + i] : D;
+  }
+  own_squares = lane_sum<32>(own_squares);
+  own_observed = lane_sum<32>(own_observed);
+  if (lane == 0) {
+    partial_rows[blockIdx.x] = own_squares;
+    partial_rows[gridDim.x + blockIdx.x] = own_observed;
   }
 }
 
-__device__ inline double over_chunks(const real* partial, int64 stride, int n_chunks) {
+template <class Number>
+__device__ inline double over_chunks(const Number* partial, int64 stride, int n_chunks) {
   double sum = 0;
 #pragma unroll 8
   for (int chunk = 0; chunk < n_chunks; ++chunk) sum += partial[chunk * stride];
@@ -79,10 +122,11 @@ __device__ inline void add(double* to, double value, int* bad) {
 
 // Adds the chunks to the sums so far; `bad` is set where a sum is not finite. The last block takes what does not
 // concern columns.
-extern "C" __global__ void __launch_bounds__(256) reduce_sums(
-    const real* partial_xd, const real* partial_zw2, const real* partial_n, const real* partial_total,
-    const double* squares, const int* n_observed, int n_chunks, int64 n_rows, int K, int D, double* xd, double* zw2,
-    double* n, double* total, double* scalars, int* bad) {
+extern "C" __global__ void __launch_bounds__(256) reduce_sums(const real* partial_xd, const real* partial_zw2,
+                                                              const real* partial_n, const real* partial_total,
+                                                              const double* partial_rows, int n_chunks, int K, int D,
+                                                              double* xd, double* zw2, double* n, double* total,
+                                                              double* scalars, int* bad) {
   if (blockIdx.x + 1 < gridDim.x) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= K * D) return;
@@ -94,21 +138,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sums(
     add(n + k, over_chunks(partial_n + k, K, n_chunks), bad);
     add(total + k, over_chunks(partial_total + k, K, n_chunks), bad);
   }
-  __shared__ double rows[2][256];
-  double own_squares = 0, own_observed = 0;
-  for (int64 row = threadIdx.x; row < n_rows; row += blockDim.x) {
-    own_squares += squares[row];
-    own_observed += n_observed ? n_observed[row] : D;
-  }
-  rows[0][threadIdx.x] = own_squares;
-  rows[1][threadIdx.x] = own_observed;
-  for (int width = 128; width > 0; width /= 2) {
-    __syncthreads();
-    if (threadIdx.x < width)
-      for (int i = 0; i < 2; ++i) rows[i][threadIdx.x] += rows[i][threadIdx.x + width];
-  }
-  if (threadIdx.x == 0)
-    for (int i = 0; i < 2; ++i) add(scalars + i, rows[i][0], bad);
+  if (threadIdx.x < 2) add(scalars + threadIdx.x, over_chunks(partial_rows + threadIdx.x * n_chunks, 1, n_chunks), bad);
 }
 
 // sum_i o_id x_i x_i^T of column blockIdx.x, in double; each warp adds those rows of the matrix that are its own.

@@ -1,5 +1,6 @@
 // The dictionary as tiles of sixteen features: column d of a tile is at d * TILE_STRIDE, its features one after
-// another. The odd stride keeps a feature's entries in different columns in different banks.
+// another. The odd stride keeps a feature's entries in different columns in different banks. One more column, of
+// zeros, is where places point that are not observed.
 #pragma once
 
 #include "common.cuh"
@@ -28,7 +29,7 @@ class Tiles {
   }
 
   // A multiple of four numbers, so that tiles can be copied sixteen bytes at a time.
-  __device__ static int tile_size(int n_columns) { return (n_columns * TILE_STRIDE + 3) / 4 * 4; }
+  __device__ static int tile_size(int n_columns) { return ((n_columns + 1) * TILE_STRIDE + 3) / 4 * 4; }
 
   __device__ const real* get(int tile) {
 #if TILES == TILES_RESIDENT
