@@ -11,7 +11,9 @@ import platform
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from PIL import Image
 
 import bpfa
 from bpfa import Algorithm, Schedule, kernels
+from bpfa.gpu.gibbs import Chain
 from bpfa.gpu.local import Gibbs, MeanField, SpikeSlab
 from bpfa.gpu.posterior import DevicePosterior
 from bpfa.gpu.rows import DeviceBatch, rows_on_device
@@ -149,58 +152,69 @@ def trained_view(rows: Any, source: Any, n_features: int, device: str) -> Any:
         schedule=Schedule(),
         stream=Stream.from_seed(0),
     )
-    *_, last = steps
-    return last.posterior.sampled(Stream.from_seed(1).globals(0))
+    return deque(steps, maxlen=1).pop().posterior.sampled(Stream.from_seed(1).globals(0))
 
 
 def kernel_times(results: dict, arguments: argparse.Namespace) -> None:
-    cupy = cupy_module()
     picture = standardised(image(arguments, "boat"))[None, :, :, None]
-    stream, view = Stream.from_seed(0), None
+    view = None
     for share, name in ((0.2, "20% observed"), (1.0, "complete")):
         observed = np.random.default_rng(1).random(picture.shape) < share
         rows = PatchRows(picture, observed, (8, 8))
         source = rows_on_device(rows)
-        if view is None:
-            view = trained_view(rows, source, 256, arguments.device)
-        batch: DeviceBatch = source.take(np.arange(rows.n_rows))
-        draws = stream.rows(batch.ids, 1)
-        gibbs = Gibbs(device=arguments.device)
-        sums: Any = gibbs.sums(view, batch, draws)
-        features = float(sums.n.sum()) / gibbs.n_samples / len(batch)
-        chain = gibbs._chain(view, draws, burn_in=3, n_samples=3)
-        part = batch.part(0, min(len(batch), 131_072))
-        seconds = median_seconds(lambda batch=batch: gibbs.sums(view, batch, draws))
-        alone = median_seconds(lambda part=part: chain.kept(part)) * len(batch) / len(part)
-        kept = chain.kept(part)
-        adding = median_seconds(lambda part=part: sums.add_kept(kept, part)) * len(batch) / len(part)
-        ours = cpu_seconds(view.host(), rows, 8192) * len(batch) / 8192
-        # Multiply-adds that the method needs: correlations of all features in every sweep where entries are
-        # missing, and of none where the Gram matrix keeps them; either way one pass for every change.
-        per_sweep = 256 * 64 * share if share < 1 else 0
-        work = len(batch) * 6 * (per_sweep + features * (64 * share * 16 if share < 1 else 256))
-        moved = len(batch) * 64 * 5
-        key = f"Gibbs, 255,025 patches, {name}"
-        results["work"][key] = {
-            "seconds": seconds,
-            "chains": alone,
-            "adding_up": adding,
-            "features_a_row": features,
-            "cpu_seconds": ours,
-            "multiply_adds": work,
-            "bytes": moved,
-            "note": f"chains {shown(alone)}, adding up {shown(adding)}, {features:.1f} features a row, "
-            f"CPU kernels {shown(ours)} ({ours / seconds:.0f}x)",
-        }
-        if "ceilings" in results:
-            entry = results["work"][key]
-            entry["fma_share"] = work / seconds / results["ceilings"]["multiply_adds_a_second"]
-            entry["copy_share"] = moved / seconds / results["ceilings"]["copied_bytes_a_second"]
+        # The same features for complete rows.
+        view = trained_view(rows, source, 256, arguments.device) if view is None else view
+        gibbs_times(results, arguments, rows, source, view, share, name)
+        few = source.take(np.arange(65_536))
         for method in (SpikeSlab(device=arguments.device), MeanField(device=arguments.device)):
-            few: Any = batch.part(0, 65_536) if share == 1 else source.take(np.arange(65_536))
-            seconds = median_seconds(lambda method=method, few=few: method.sums(view, few, draws), 3)
-            results["work"][f"{type(method).__name__}, 10 sweeps, 65,536 patches, {name}"] = {"seconds": seconds}
-        cupy.get_default_memory_pool().free_all_blocks()
+            seconds = median_seconds(partial(method.sums, view, few, Stream.from_seed(0).rows(few.ids, 1)), 3)
+            work = f"{type(method).__name__}, 10 sweeps, 65,536 patches, {name}"
+            results["work"][work] = {"seconds": seconds}
+
+
+def gibbs_times(
+    results: dict,
+    arguments: argparse.Namespace,
+    rows: PatchRows,
+    source: Any,
+    view: Any,
+    share: float,
+    name: str,
+) -> None:
+    batch: DeviceBatch = source.take(np.arange(rows.n_rows))
+    draws = Stream.from_seed(0).rows(batch.ids, 1)
+    gibbs = Gibbs(device=arguments.device)
+    sums: Any = gibbs.sums(view, batch, draws)
+    features = float(sums.n.sum()) / gibbs.n_samples / len(batch)
+    chain = Chain(view, False, draws.key, draws.step, burn_in=gibbs.burn_in, n_samples=gibbs.n_samples)
+    part = batch.part(0, min(len(batch), 131_072))
+    seconds = median_seconds(lambda: gibbs.sums(view, batch, draws))
+    alone = median_seconds(lambda: chain.kept(part)) * len(batch) / len(part)
+    kept = chain.kept(part)
+    adding = median_seconds(lambda: sums.add_kept(kept, part)) * len(batch) / len(part)
+    ours = cpu_seconds(view.host(), rows, 8192) * len(batch) / 8192
+    # Multiply-adds that the method needs: correlations of all features in every sweep where entries are
+    # missing, and of none where the Gram matrix keeps them; either way one pass for every change.
+    per_sweep = 256 * 64 * share if share < 1 else 0
+    work = len(batch) * 6 * (per_sweep + features * (64 * share * 16 if share < 1 else 256))
+    moved = len(batch) * 64 * 5
+    found = {
+        "seconds": seconds,
+        "chains": alone,
+        "adding_up": adding,
+        "features_a_row": features,
+        "cpu_seconds": ours,
+        "multiply_adds": work,
+        "bytes": moved,
+    }
+    if "ceilings" in results:
+        found["fma_share"] = work / seconds / results["ceilings"]["multiply_adds_a_second"]
+        found["copy_share"] = moved / seconds / results["ceilings"]["copied_bytes_a_second"]
+    found["note"] = (
+        f"chains {shown(alone)}, adding up {shown(adding)}, {features:.1f} features a row, CPU kernels "
+        f"{shown(ours)} ({ours / seconds:.0f}x)"
+    )
+    results["work"][f"Gibbs, 255,025 patches, {name}"] = found
 
 
 def cpu_seconds(view: Any, rows: PatchRows, n_rows: int) -> float:
@@ -292,21 +306,23 @@ def tables(results: dict, arguments: argparse.Namespace) -> None:
                 seed=0,
                 device=arguments.device,
             )
-            for progress in steps:
-                pass
-            noise = progress.posterior.noise_std
+            # Only the last: every posterior that is kept takes memory of the card.
+            noise = deque(steps, maxlen=1).pop().posterior.noise_std
             times.append(time.perf_counter() - began)
         results["work"][title] = {
             "seconds": times[-1],
             "batch_size": batch_size,
-            "note": f"batches of {batch_size}, noise {noise:.3f}, {times[-1] / 100 / per_epoch * 1e6:.0f} us a step",
+            "microseconds_a_step": times[-1] / 100 / per_epoch * 1e6,
+            "note": f"batches of {batch_size}, noise {noise:.3f}",
         }
 
 
 def first_call(results: dict, arguments: argparse.Namespace) -> None:
     times = []
     for _ in range(3):
-        process = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True)
+        process = subprocess.run(
+            [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True
+        )
         times.append(float(process.stdout))
     results["work"]["first call in a fresh process, kernels cached"] = {
         "seconds": float(np.median(times[1:])),

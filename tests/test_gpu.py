@@ -1,4 +1,4 @@
-"""The kernels of the GPU against the specification and the CPU; the posterior, rows and pictures on a device."""
+"""The kernels of the GPU against the specification and the CPU; posterior, rows and pictures on a device."""
 
 from dataclasses import fields
 
@@ -40,7 +40,13 @@ SHAPES = [
     (17, 130, 65, 1.0),
     (300, 24, 16, 0.0),
 ]
-LARGE = [(5, 300, 450, 0.9), (5, 300, 450, 1.0), (4, 1024, 64, 0.7), (3, 1024, 2048, 0.5), (3, 1024, 2048, 1.0)]
+LARGE = [
+    (5, 300, 450, 0.9),
+    (5, 300, 450, 1.0),
+    (4, 1024, 64, 0.7),
+    (3, 1024, 2048, 0.5),
+    (3, 1024, 2048, 1.0),
+]
 
 
 def pair(name, **options):
@@ -110,7 +116,8 @@ def test_single_precision_rounds_and_no_more(name, observed):
     view, batch, draws = problem(1, N=500, K=40, D=24, observed=observed)
     spec, kernel = pair(name)
     expected = spec.row_moments(view, batch, draws)
-    error = np.max([np.abs(a - b).max(axis=1) for a, b in zip(kernel.row_moments(view, batch, draws), expected, strict=True)], axis=0)  # fmt: skip
+    found = zip(kernel.row_moments(view, batch, draws), expected, strict=True)
+    error = np.max([np.abs(ours - theirs).max(axis=1) for ours, theirs in found], axis=0)
     assert (error > 1e-3).mean() < 0.01
     assert np.median(error) < 1e-5
 
@@ -145,13 +152,22 @@ def data_with_holes(N=600, D=12, K=5, share=0.4, seed=0):
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
 @pytest.mark.parametrize("features", ["factorised", "joint"])
-@pytest.mark.parametrize("name", ["gibbs-ssvi", "mimno-svi", "titsias-ssvi", "titsias-svi", "mf-ssvi", "mf-svi"])
+@pytest.mark.parametrize(
+    "name", ["gibbs-ssvi", "mimno-svi", "titsias-ssvi", "titsias-svi", "mf-ssvi", "mf-svi"]
+)
 def test_a_fit_equals_that_of_the_cpu(name, features, share):
     """For the first steps, to rounding: the same rows, the same draws of the globals and of every row."""
     if features == "joint" and name.endswith("-svi") and share:
         pytest.skip("an expected view of joint features needs complete rows")
     y = data_with_holes(share=share)
-    options = {"algorithm": name, "features": features, "n_steps": 4, "batch_size": 200, "seed": 1, "dtype": "float64"}
+    options = {
+        "algorithm": name,
+        "features": features,
+        "n_steps": 4,
+        "batch_size": 200,
+        "seed": 1,
+        "dtype": "float64",
+    }
     if not name.startswith("mf"):
         options["weights"] = "active"
     runs = [list(train(y, 8, device=device, **options)) for device in ("cpu", "cuda")]
@@ -172,7 +188,9 @@ def test_a_long_fit_finds_what_the_cpu_finds(features):
     y = data_with_holes(N=2000)
     noise = []
     for device in ("cpu", "cuda"):
-        model = bpfa.BPFA(10, features=features, max_steps=300, standardize=False, device=device, random_state=0)
+        model = bpfa.BPFA(
+            10, features=features, max_steps=300, standardize=False, device=device, random_state=0
+        )
         noise.append(float(model.fit(y).noise_std_[0]))
         assert np.isfinite(model.history_["noise_std"]).all()
         assert model.history_["n_active"][-1] == model.posterior_.n_active()

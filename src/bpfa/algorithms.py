@@ -87,8 +87,8 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     name : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
     device : str
-        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there is
-        one, "numpy" for the specification they are tested against.
+        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
+        is one, "numpy" for the specification they are tested against.
     **options
         `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others; `dtype`, and
         `n_jobs` on the CPU.

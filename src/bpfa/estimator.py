@@ -96,8 +96,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     sparse_output : bool
         Let `transform` return a CSR array.
     device : {"auto", "cpu", "cuda", "cuda:1", ..., "numpy"}
-        "auto" is a GPU where one can be used, and the CPU elsewhere; "numpy" is the readable specification, many
-        times slower. A device that is asked for by name is used, or an error says what is in the way.
+        "auto" is a GPU where one can be used, and the CPU elsewhere; "numpy" is the readable specification,
+        many times slower. A device that is asked for by name is used, or an error says what is in the way.
     n_jobs : int, optional
         Threads; all by default.
     random_state : int, RandomState or None
@@ -319,7 +319,9 @@ class BPFA(ReadingMixin, BaseEstimator):
                 progress = Progress(step, (n_seen + len(batch)) / n_rows, 0.0, rho, moving)
                 history.add(progress, before + time.perf_counter() - began)
         n_seen += rows.n_rows
-        self._keep(settings, on_host(moving), step, history, "partial_fit", Scale(seen.mean, seen.scale), n_seen)
+        self._keep(
+            settings, on_host(moving), step, history, "partial_fit", Scale(seen.mean, seen.scale), n_seen
+        )
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:

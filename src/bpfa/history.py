@@ -62,7 +62,7 @@ class History:
         """Add the line of a step; `seconds` are those of the whole fit, earlier runs included."""
         posterior = progress.posterior
         on_device = isinstance(posterior, DevicePosterior)
-        if on_device:
+        if isinstance(posterior, DevicePosterior):
             # Asking for it would wait for the device; it is read when somebody looks.
             self._unread.append(posterior.summary)
         line = (

@@ -146,7 +146,8 @@ class GlobalDraws:
 
     Examples
     --------
-    >>> bool((GlobalDraws(7, step=1).standard_normal(9)[:5] == GlobalDraws(7, step=1).standard_normal(5)).all())
+    >>> nine, five = (GlobalDraws(7, step=1).standard_normal(n) for n in (9, 5))
+    >>> bool((nine[:5] == five).all())
     True
     >>> draws = GlobalDraws(7, step=1).standard_gamma(np.full(10_000, 3.0))
     >>> bool(abs(draws.mean() - 3) < 0.1), bool(abs(draws.var() - 3) < 0.2)
@@ -167,9 +168,9 @@ class GlobalDraws:
         return -np.log(self._uniform(size))
 
     def standard_gamma(self, shape: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Gamma numbers of these shapes, by Marsaglia & Tsang, "A simple method for generating gamma variables",
-        ACM Transactions on Mathematical Software 26 (2000): a normal and a uniform number an attempt.
-        """
+        """Gamma numbers of these shapes."""
+        # Marsaglia & Tsang, "A simple method for generating gamma variables", ACM Transactions on
+        # Mathematical Software 26 (2000): a normal and a uniform number an attempt.
         shapes = np.asarray(shape, dtype=np.float64)
         small = shapes < 1
         d = np.ravel(np.where(small, shapes + 1, shapes)) - 1 / 3

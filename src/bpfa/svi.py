@@ -19,7 +19,7 @@ from bpfa.schedule import Schedule
 
 __all__ = ["svi", "svi_step"]
 
-Moving = TypeVar("Moving", GlobalPosterior, DevicePosterior)
+Moving = TypeVar("Moving", bound=GlobalPosterior | DevicePosterior)
 
 
 def _epochs(step: int, n_rows: int, batch_size: int) -> float:
@@ -49,7 +49,8 @@ def svi_step(
         view: Any = algorithm.view_of(posterior, stream.child("global").globals(step))
         draws = stream.child("local").rows(batch.ids, step)
         sums: Any = posterior.local_sums(algorithm.local, view, batch, draws)
-        return posterior.step(sums, rho, view.g_o)
+        moved: Moving = posterior.step(sums, rho, view.g_o)  # type: ignore[assignment]
+        return moved
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
         raise NonFiniteError(step, posterior, str(error)) from error

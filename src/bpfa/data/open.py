@@ -91,7 +91,9 @@ def as_rows(data: Any, missing: Any = None) -> Rows:
         raise TypeError(f"data={str(data)!r}: a path; expected numbers, or a file opened by bpfa.open_rows")
     if is_cuda_array(data):
         if missing is not None:
-            raise ValueError("missing: a mask goes with an array on the host; expected None, and NaN in the array")
+            raise ValueError(
+                "missing: a mask goes with an array on the host; expected None, and NaN in the array"
+            )
         return CudaArrayRows(data)
     if isinstance(data, Rows):
         if missing is not None:

@@ -1,1 +1,1 @@
-"""Everything on a GPU: the local methods, the posterior, rows, pictures. CuPy is imported when it is needed."""
+"""What runs on a GPU: local methods, posterior, rows. CuPy is imported when it is needed."""

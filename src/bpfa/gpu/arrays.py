@@ -44,14 +44,16 @@ class CudaArrayRows:
             raise ValueError(f"data: shape {array.shape}; expected rows x columns, at least one of each")
         if array.dtype.kind not in "fiub":
             raise TypeError(f"data: dtype {array.dtype}; expected real numbers")
-        self.values = cupy.ascontiguousarray(array, array.dtype if array.dtype == cupy.float32 else cupy.float64)
+        self.values = cupy.ascontiguousarray(
+            array, array.dtype if array.dtype == cupy.float32 else cupy.float64
+        )
         self.n_rows, self.n_columns = (int(n) for n in array.shape)
         infinite = cupy.isinf(self.values)
         if bool(infinite.any()):
             row, column = (int(places[0]) for places in cupy.nonzero(infinite))
             raise ValueError(
-                f"data: infinity at row {row}, column {column}; expected finite numbers, or NaN where an entry is "
-                "missing"
+                f"data: infinity at row {row}, column {column}; expected finite numbers, or NaN where an "
+                "entry is missing"
             )
         missing = cupy.isnan(self.values)
         self.observed = (~missing).view(cupy.uint8) if bool(missing.any()) else None

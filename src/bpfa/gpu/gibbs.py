@@ -18,10 +18,13 @@ FEWEST_THREADS = 128
 TILES_RESIDENT, TILES_STREAMED, TILES_GLOBAL = range(3)
 # Memory that a block takes beside what it asks for.
 BLOCK_OVERHEAD = 1024
-# Most observed columns of a row that are kept in registers -> threads that a multiprocessor then has room for; a row
-# with more has a list in shared memory.
+# Most observed columns of a row that are kept in registers -> threads that a multiprocessor then has room
+# for; a row with more has a list in shared memory.
 LIST_THREADS = {"float32": 1024, "float64": 512}
-REGISTER_THREADS = {"float32": {16: 640, 32: 512, 48: 512, 64: 512, 96: 384, 128: 256}, "float64": {16: 384, 48: 256}}
+REGISTER_THREADS = {
+    "float32": {16: 640, 32: 512, 48: 512, 64: 512, 96: 384, 128: 256},
+    "float64": {16: 384, 48: 256},
+}
 # Beyond so many columns a row has a warp, else half of one.
 HALF_WARP_COLUMNS = 32
 # Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
@@ -75,8 +78,8 @@ def shape_of(
     Examples
     --------
     >>> device = {"real": "float32", "planes": 2, "memory": 232_448, "multiprocessors": 132}
-    >>> shape_of(255_025, 256, 64, most_observed=28, **device)
-    Shape(tiles=0, observed=32, row_threads=16, groups=0, most_threads=512, n_blocks=132, n_threads=512, shared=142592)
+    >>> shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
+    (0, 32, 16, 0)
     >>> shape_of(15_000, 500, 450, most_observed=430, **device)[:3]
     (1, 0, 16)
     >>> shape_of(100, 1024, 2048, most_observed=64, **device)[:3]
@@ -107,8 +110,8 @@ def shape_of(
     possible = min((memory - dictionary) // row, limit // row_threads) // 2 * 2
     if possible < 2:
         raise ValueError(
-            f"n_components={K}: a row of {D} columns needs {2 * row:,} bytes of shared memory, and the GPU has "
-            f"{memory:,}; expected fewer features, or device='cpu'"
+            f"n_components={K}: a row of {D} columns needs {2 * row:,} bytes of shared memory, and the GPU "
+            f"has {memory:,}; expected fewer features, or device='cpu'"
         )
     wanted = max(-(-n_rows // multiprocessors), fewest)
     n_slots = max(2, min(possible, -(-wanted // 2) * 2))
@@ -176,7 +179,9 @@ class Chain:
         self._run(batch, start, kept)
         return kept
 
-    def planes(self, batch: DeviceBatch, start: tuple[Any, Any] | None, *, posterior: bool, state: bool) -> Any:
+    def planes(
+        self, batch: DeviceBatch, start: tuple[Any, Any] | None, *, posterior: bool, state: bool
+    ) -> Any:
         """Run the chains and return sums over samples of z, x and x^2, or the last z and w; each rows x K."""
         cupy, shape = cupy_module(), (len(batch), self.view.n_features)
         sums = cupy.zeros((3, *shape), self.view.real) if posterior else None
@@ -218,7 +223,10 @@ class Chain:
             "THREADS": shape.most_threads,
         }
         function = kernel(
-            "gibbs.cu", "gibbs", f"REAL={C_NAMES[real]}", *(f"{name}={int(on)}" for name, on in macros.items())
+            "gibbs.cu",
+            "gibbs",
+            f"REAL={C_NAMES[real]}",
+            *(f"{name}={int(on)}" for name, on in macros.items()),
         )
         dense = correlations = gram = phi2 = s = None
         if not missing:

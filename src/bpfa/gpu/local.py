@@ -1,7 +1,7 @@
 """The local methods of `bpfa.local` on a GPU: the same face, the same random numbers, the same to rounding.
 
-What comes from the host goes back to the host: a `GlobalView` gives `LocalSums`. Under a `DeviceView` everything
-stays on the device.
+What comes from the host goes back to the host: a `GlobalView` gives `LocalSums`. Under a `DeviceView`
+everything stays on the device.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from bpfa import local
-from bpfa._checks import Array, check_choice, check_integer
+from bpfa._checks import Array, check_choice
 from bpfa.data import Batch
 from bpfa.gpu.gibbs import Chain
-from bpfa.gpu.rows import DeviceBatch, uploaded
+from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
-from bpfa.gpu.rows import C_NAMES
 from bpfa.gpu.sums import DeviceSums
 from bpfa.gpu.view import DeviceView
 from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB
@@ -137,9 +136,7 @@ class Gibbs(OnDevice, local.Gibbs):
         sums: JointSums = self._sums(view, batch, draws, start, joint=True)
         return sums
 
-    def _sums(
-        self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None, *, joint: bool
-    ) -> Any:
+    def _sums(self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None, *, joint: bool) -> Any:
         with on_device(self.device):
             seen, rows = self._seen(view), self._rows(view, batch, draws)
             started = self._start(start, batch, seen.n_features)
@@ -214,7 +211,9 @@ class Gibbs(OnDevice, local.Gibbs):
         planes = self._planes(view, batch, draws, start, state=True, burn_in=self.burn_in)
         yield (state := LocalState(*planes)).x
         for sample in range(1, n_samples):
-            planes = self._planes(view, batch, draws, state, state=True, first_sweep=self.burn_in + 1 + sample)
+            planes = self._planes(
+                view, batch, draws, state, state=True, first_sweep=self.burn_in + 1 + sample
+            )
             yield (state := LocalState(*planes)).x
 
 

@@ -33,8 +33,8 @@ C, D_RATE, E, F_RATE, NOISE_STD, N_ACTIVE, FAILED, STATE_LENGTH = range(8)
 class DevicePosterior:
     """A `GlobalPosterior` on a device; immutable, a step returns a new one.
 
-    A step is queued and not waited for. What is asked for on the host (`noise_std`, `n_active()`, `host`, and any
-    attribute of a `GlobalPosterior`) is.
+    A step is queued and not waited for. What is asked for on the host (`noise_std`, `n_active()`, `host`, and
+    any attribute of a `GlobalPosterior`) is.
     """
 
     origin: GlobalPosterior
@@ -54,10 +54,12 @@ class DevicePosterior:
         """Copy a posterior to a device."""
         with on_device(device):
             cupy, features = cupy_module(), posterior.features
-            joint = isinstance(features, JointFeatures)
             state = [posterior.c, posterior.d, posterior.e, posterior.f]
             state += [posterior.noise_std, float(posterior.n_active()), 0.0]
-            precision, linear = (features.P, features.h) if joint else (features.tau, features.mu)
+            if isinstance(features, JointFeatures):
+                precision, linear = features.P, features.h
+            else:
+                precision, linear = features.tau, features.mu
             return cls(
                 origin=posterior,
                 device=device,
@@ -173,7 +175,8 @@ class DevicePosterior:
         K, D = self.n_features, self.n_columns
         launch(
             self._kernel("view_factorised"), blocks_of(K * D), 256,
-            self.precision, self.precision.shape[1], self.linear, K, D, *_keyed(draws), view.phi, view.tiles, view.rows,
+            self.precision, self.precision.shape[1], self.linear, K, D, *_keyed(draws),
+            view.phi, view.tiles, view.rows,
         )  # fmt: skip
 
     def _solved(self, draws: GlobalDraws | None) -> Any:
@@ -195,7 +198,9 @@ class DevicePosterior:
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def local_sums(self, local: LocalMethod, view: DeviceView, batch: Batch | DeviceBatch, draws: RowDraws) -> DeviceSums:
+    def local_sums(
+        self, local: LocalMethod, view: DeviceView, batch: Batch | DeviceBatch, draws: RowDraws
+    ) -> DeviceSums:
         """Take the sums that this posterior learns from, under a view of it."""
         method: Any = local
         if not self.joint:
@@ -228,7 +233,8 @@ class DevicePosterior:
                 self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
                 sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
                 float(sums.n_rows), float(self.n_rows), *priors.beta(K),
-                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active", rho, float(sums.step), ab, state,
+                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active", rho,
+                float(sums.step), ab, state,
             )  # fmt: skip
             shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, rho)
             linear = cupy.empty_like(self.linear)
@@ -237,16 +243,17 @@ class DevicePosterior:
                 precision = cupy.empty((1 if complete else D, K, K))
                 launch(
                     self._kernel("step_joint"), (blocks_of(max(K * K, K * D)), len(precision)), 256,
-                    self.precision, len(self.precision), self.linear, sums.second_moments(), len(sums.xx), sums.xd,
-                    *shared, precision, linear,
+                    self.precision, len(self.precision), self.linear, sums.second_moments(), len(sums.xx),
+                    sums.xd, *shared, precision, linear,
                 )  # fmt: skip
             else:
                 precision = cupy.empty((K, 1 if complete else D))
                 T = sums.T
                 launch(
                     self._kernel("step_factorised"), blocks_of(K * D), 256,
-                    self.precision, self.precision.shape[1], self.linear, T, T if sums.x2 is None else sums.x2,
-                    T.shape[1], sums.xd, view.phi, *shared, precision, precision.shape[1], linear,
+                    self.precision, self.precision.shape[1], self.linear,
+                    T, T if sums.x2 is None else sums.x2, T.shape[1], sums.xd, view.phi,
+                    *shared, precision, precision.shape[1], linear,
                 )  # fmt: skip
         moved = replace(self, ab=ab, state=state, precision=precision, linear=linear)
         if sums.step % STEPS_BETWEEN_CHECKS == 0:

@@ -60,7 +60,7 @@ class DeviceBatch:
         )
 
     def dense(self, real: str, *, shown: bool = False) -> tuple[Any, Any]:
-        """Return the rows as a matrix, zero where missing, and with `shown` where they are observed as 0 and 1."""
+        """Return the rows as a matrix, zero where missing, and with `shown` one that is 1 where observed."""
         cupy, shape = cupy_module(), (len(self), self.n_columns)
         values = self.values.astype(real, copy=False)
         matrix = cupy.empty(shape, real)

@@ -18,6 +18,8 @@ import numpy as np
 __all__ = [
     "CACHE_VARIABLE",
     "as_kernel_arguments",
+    "cache_folder",
+    "card",
     "compiled",
     "cuda_problem",
     "cupy_module",
@@ -58,10 +60,13 @@ def cuda_problem() -> str | None:
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
-        return f"no GPU can be used ({error}): is the NVIDIA driver installed, and not older than CuPy's CUDA?"
+        return (
+            f"no GPU can be used ({error}): is the NVIDIA driver installed, and not older than CuPy's CUDA?"
+        )
     return None if n_devices else "no GPU is visible: does CUDA_VISIBLE_DEVICES hide it?"
 
 
+@cache
 def device_index(name: str) -> int:
     """Return the number of a device "cuda" or "cuda:1", after checking that it is there.
 
@@ -82,7 +87,9 @@ def device_index(name: str) -> int:
         raise RuntimeError(f"device={name!r}: {problem}")
     index, n_devices = int(match[1] or 0), cupy_module().cuda.runtime.getDeviceCount()
     if index >= n_devices:
-        raise ValueError(f"device={name!r}: there are {n_devices} GPUs; expected at most 'cuda:{n_devices - 1}'")
+        raise ValueError(
+            f"device={name!r}: there are {n_devices} GPUs; expected at most 'cuda:{n_devices - 1}'"
+        )
     return index
 
 
@@ -108,14 +115,26 @@ def on_device(name: str) -> Iterator[None]:
             yield
         except cupy.cuda.memory.OutOfMemoryError as error:
             free, total = cupy.cuda.runtime.memGetInfo()
+            gib = 2**30
             raise MemoryError(
-                f"device={name!r}: out of memory ({error}); {free / 2**30:.1f} of {total / 2**30:.1f} GiB are free. "
-                "Fewer features, a smaller batch_size, features='factorised' instead of 'joint', or device='cpu' "
-                "need less"
+                f"device={name!r}: out of memory ({error}); {free / gib:.1f} of {total / gib:.1f} GiB are "
+                "free. Fewer features, a smaller batch_size, features='factorised' instead of 'joint', or "
+                "device='cpu' need less"
             ) from error
 
 
-class properties:  # noqa: N801 - a namespace
+def card() -> str:
+    """Return the name, the memory and the software of the first GPU."""
+    cupy = cupy_module()
+    found = cupy.cuda.runtime.getDeviceProperties(0)
+    driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
+    return (
+        f"{found['name'].decode()}, {found['totalGlobalMem'] / 2**30:.0f} GiB, CuPy {cupy.__version__} with "
+        f"CUDA {runtime // 1000}.{runtime % 1000 // 10}, driver for {driver // 1000}.{driver % 1000 // 10}"
+    )
+
+
+class properties:
     """What the current device has."""
 
     @staticmethod
@@ -205,7 +224,7 @@ def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
 
     key = repr((source_text(source), OPTIONS, macros, architecture, nvrtc.getVersion()))
     name = f"{Path(source).stem}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.cubin"
-    path = _cache_folder() / name
+    path = cache_folder() / name
     if path.exists():
         return path
     binary = compiled(source, macros, architecture)
@@ -214,8 +233,8 @@ def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
         return _written(path, binary)
     except OSError as error:
         _warn_once(
-            f"compiled kernels cannot be kept in {path.parent} ({error}), and are compiled anew by every process; "
-            f"set {CACHE_VARIABLE} to a folder that can be written to"
+            f"compiled kernels cannot be kept in {path.parent} ({error}), and are compiled anew by every "
+            f"process; set {CACHE_VARIABLE} to a folder that can be written to"
         )
         return _written(Path(_folder_of_process().name) / name, binary)
 
@@ -235,7 +254,8 @@ def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="bpfa-")
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Return where compiled kernels are kept."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
@@ -268,7 +288,9 @@ _ARGUMENTS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def launch(function: Any, n_blocks: int | tuple[int, ...], n_threads: int, *arguments: Any, shared: int = 0) -> None:
+def launch(
+    function: Any, n_blocks: int | tuple[int, ...], n_threads: int, *arguments: Any, shared: int = 0
+) -> None:
     """Start a kernel on the current stream."""
     grid = n_blocks if isinstance(n_blocks, tuple) else (n_blocks,)
     function(grid, (n_threads,), as_kernel_arguments(*arguments), shared_mem=shared)

@@ -42,7 +42,7 @@ class DeviceSums:
         """Sum of squared residuals, and observed entries."""
         self.bad = memory[-1:].view(cupy.int32)
         """Set where a sum is not finite."""
-        self.xx = cupy.zeros((1 if complete else D, K, K)) if joint else None
+        self.xx: Any = cupy.zeros((1 if complete else D, K, K)) if joint else None
         self.x2: Any = None
         self.w2: Any = None
         self.step = 0
@@ -60,7 +60,9 @@ class DeviceSums:
         macro = f"REAL={C_NAMES[real]}"
         data, stride = (batch.dense(real)[0], 0) if self.joint else (kept.residuals, n_rows * D)
         rows = cupy.empty((2, n_chunks))
-        shared = (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) * np.dtype(real).itemsize
+        shared = (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) * np.dtype(
+            real
+        ).itemsize
         launch(
             kernel("sums.cu", "sparse_sums", macro),
             (n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)), BLOCK_THREADS,
@@ -109,7 +111,7 @@ class DeviceSums:
         self.bad |= (~cupy.isfinite(self.xd).all()).astype(cupy.int32)
 
     @property
-    def T(self) -> Any:  # noqa: N802 - the name in MATH.md
+    def T(self) -> Any:
         """sum_i o_id E[z_ik w_ik^2], K x D or K x 1, before samples are averaged."""
         return self.total_zw2[:, None] if self.zw2 is None else self.zw2
 

@@ -35,7 +35,7 @@ def blocks_of(n: int, size: int = 256) -> int:
 
 @dataclass(frozen=True)
 class DeviceView:
-    """The globals as the kernels of the rows see them; made by a `DevicePosterior`, or from a view on the host."""
+    """The globals as the kernels of the rows see them; of a `DevicePosterior`, or from a view on the host."""
 
     phi: Any
     """K x D, in double precision"""
@@ -121,7 +121,7 @@ class DeviceView:
 
     @cached_property
     def gram(self) -> Any:
-        """Products of the features, for complete rows: for each feature those of one lane after those of another."""
+        """Products of the features, for complete rows: those of one lane after those of another."""
         cupy, KP = cupy_module(), len(self.rows)
         products = cupy.matmul(self.rows, self.rows.T).reshape(KP, KP // TILE_FEATURES, TILE_FEATURES)
         return cupy.ascontiguousarray(products.swapaxes(1, 2))

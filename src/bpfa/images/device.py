@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ __all__ = ["can_restore", "restore_on_device"]
 STRIP_BYTES = 2**31
 
 
-def can_restore(posterior: Posterior, algorithm: Algorithm) -> bool:
+def can_restore(posterior: Posterior, algorithm: Algorithm) -> TypeGuard[GlobalPosterior]:
     """Return whether patches can be drawn on the device: where z is drawn given a draw of the globals."""
     return (
         isinstance(algorithm.local, Gibbs)
@@ -68,10 +68,8 @@ class _Restoration:
         self.noise = float(np.mean([1 / view.precisions[0].get() for view in self.views]))
         self.macro = f"REAL={C_NAMES[local.dtype]}"
         height, width = rows.shape[1:3]
-        self.places = [
-            cupy.asarray(array.astype(np.int32))
-            for array in (rows.y, rows.x, *_covering(rows.y, rows.size[0], height), *_covering(rows.x, rows.size[1], width))
-        ]  # fmt: skip
+        over_y, over_x = _covering(rows.y, rows.size[0], height), _covering(rows.x, rows.size[1], width)
+        self.places = [cupy.asarray(array.astype(np.int32)) for array in (rows.y, rows.x, *over_y, *over_x)]
         self.weight, self.first, self.second = (cupy.zeros(rows.shape) for _ in range(3))
         self.informed = cupy.zeros(rows.shape, cupy.uint8)
 
@@ -104,13 +102,15 @@ class _Restoration:
         _, height, width, n_channels = rows.shape
         launch(
             kernel("images.cu", "fold_patches", self.macro), blocks_of(height * width * n_channels), 256,
-            mean, squares, n_observed, self.n_draws, NOISE_SHARE * self.noise, EMPTY_WEIGHT, picture, first_y, last_y,
-            len(rows.x), *self.places, height, width, n_channels, *rows.size,
+            mean, squares, n_observed, self.n_draws, NOISE_SHARE * self.noise, EMPTY_WEIGHT,
+            picture, first_y, last_y, len(rows.x), *self.places, height, width, n_channels, *rows.size,
             self.weight, self.first, self.second, self.informed,
         )  # fmt: skip
 
 
-def _covering(starts: NDArray[np.int64], size: int, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _covering(
+    starts: NDArray[np.int64], size: int, length: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first and the last of the starts whose patches cover each place along an axis.
 
     Examples
@@ -119,4 +119,6 @@ def _covering(starts: NDArray[np.int64], size: int, length: int) -> tuple[NDArra
     (array([0, 0, 0, 1, 1, 2]), array([0, 0, 1, 2, 2, 2]))
     """
     places = np.arange(length)
-    return np.searchsorted(starts, places - size, side="right"), np.searchsorted(starts, places, side="right") - 1
+    return np.searchsorted(starts, places - size, side="right"), np.searchsorted(
+        starts, places, side="right"
+    ) - 1

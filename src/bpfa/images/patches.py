@@ -85,9 +85,7 @@ class PatchRows:
         picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
         _, height, width, n_channels = self.shape
-        first: NDArray[np.int64] = (
-            (picture * height + self.y[row]) * width + self.x[column]
-        ) * n_channels
+        first: NDArray[np.int64] = ((picture * height + self.y[row]) * width + self.x[column]) * n_channels
         return first
 
     def strips(self, n_patches: int) -> list[Strip]:

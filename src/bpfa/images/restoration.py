@@ -12,9 +12,9 @@ from bpfa._checks import check_integer
 from bpfa.algorithms import ALGORITHMS, Algorithm
 from bpfa.estimator import BPFA
 from bpfa.fitting import Callback
-from bpfa.images.device import can_restore, restore_on_device
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.device import can_restore, restore_on_device
 from bpfa.images.patches import PatchRows, Strip
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
 from bpfa.images.result import ImageResult
@@ -241,8 +241,9 @@ def _restored(
     stream = model.settings_.stream.child("restoration")
     algorithm = _patch_algorithm(model)
     rows = PatchRows(canvas.values, canvas.observed, size, stride)
-    if can_restore(model.posterior_, algorithm):
-        restored = restore_on_device(rows, model.posterior_, algorithm, n_draws=n_draws, stream=stream)
+    posterior = model.posterior_
+    if can_restore(posterior, algorithm):
+        restored = restore_on_device(rows, posterior, algorithm, n_draws=n_draws, stream=stream)
     else:
         draws = PatchDraws(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
         strips = _shown(rows.strips(STRIP_PATCHES), verbose)

@@ -3,9 +3,9 @@
 
 // Puts the prediction sum_k x_k phi_k of a draw into the mean and the squares of the draws so far, by Welford's
 // update; a warp a patch.
-extern "C" __global__ void __launch_bounds__(256) add_prediction(const int* counts, const Entry* entries,
-                                                                 const real* phi_rows, int64 n_rows, int K, int D,
-                                                                 int n_before, real* mean, real* squares) {
+extern "C" __global__ void __launch_bounds__(256)
+    add_prediction(const int* counts, const Entry* entries, const real* phi_rows, int64 n_rows, int K, int D,
+                   int n_before, real* mean, real* squares) {
   const int lane = threadIdx.x % 32;
   const int64 row = (static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   if (row >= n_rows) return;

@@ -28,8 +28,7 @@ __device__ double gamma_draw(double asked, unsigned i, unsigned call, unsigned s
   }
 }
 
-__device__ double log_gamma_draw(double shape, unsigned i, unsigned call, unsigned step, unsigned key0,
-                                 unsigned key1) {
+__device__ double log_gamma_draw(double shape, unsigned i, unsigned call, unsigned step, unsigned key0, unsigned key1) {
   const double boosted = log(gamma_draw(shape + 1, i, call, step, key0, key1));
   const uint4 words = global_words(i / 4, 0, call + 1, step, key0, key1);
   return boosted + log(uniform_of_word(word_of(words, i % 4))) / shape;
@@ -159,11 +158,11 @@ __device__ inline double block_sum(double x, double* shared) {
 
 // Everything but the features; one block. `extra` is what the uncertainty of x and phi adds to the squared error,
 // where there is any; `all_w2` the sum of E[w^2], where idle weights do not rest at their prior.
-extern "C" __global__ void __launch_bounds__(256) step_beside(
-    const double* ab, const double* state, const double* n, const double* total_zw2, const double* scalars,
-    const double* extra, const double* all_w2, const int* bad, const double* precisions, int K, int n_samples,
-    double batch_rows, double total_rows, double a0, double b0, double c0, double d0, double e0, double f0, bool active,
-    double rho, double step, double* new_ab, double* new_state) {
+extern "C" __global__ void __launch_bounds__(256)
+    step_beside(const double* ab, const double* state, const double* n, const double* total_zw2, const double* scalars,
+                const double* extra, const double* all_w2, const int* bad, const double* precisions, int K,
+                int n_samples, double batch_rows, double total_rows, double a0, double b0, double c0, double d0,
+                double e0, double f0, bool active, double rho, double step, double* new_ab, double* new_state) {
   __shared__ double shared[256];
   const bool stay = refused(state, bad, precisions);
   const double scale = total_rows / batch_rows;
@@ -182,8 +181,7 @@ extern "C" __global__ void __launch_bounds__(256) step_beside(
   const double W2 = all_w2 ? *all_w2 : zw2 + (batch_rows * K - sum_n) / precisions[1];
   const double SSE = scalars[0] / n_samples + (extra ? *extra : 0.0);
   const double targets[4] = {c0 + scale * scalars[1] / 2, d0 + scale * SSE / 2,
-                             e0 + scale * (active ? sum_n : batch_rows * K) / 2,
-                             f0 + scale * (active ? zw2 : W2) / 2};
+                             e0 + scale * (active ? sum_n : batch_rows * K) / 2, f0 + scale * (active ? zw2 : W2) / 2};
   for (int i = 0; i < 4; ++i) new_state[i] = stay ? state[i] : moved(state[i], targets[i], rho);
   new_state[NOISE_STD] = sqrt(new_state[D_RATE] / new_state[C]);
   new_state[N_ACTIVE] = n_active;

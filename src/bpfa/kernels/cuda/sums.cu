@@ -8,18 +8,20 @@ __device__ inline bool is_observed(const unsigned short* masks, int64 row, int D
 
 // Partial sums over the rows of chunk blockIdx.x, for the features of part blockIdx.y and the columns of part
 // blockIdx.z. Rows are put into shared memory 32 at a time; then each warp adds what its own features have in them, in
-// registers, two columns a lane. `data` is the residual of every sample, or the rows themselves.
+// registers, two columns a lane. Features are dealt out to the warps one by one, as some are in every row. `data` is
+// the residual of every sample, or the rows themselves.
 constexpr int kRows = 32, kWarps = 16, kOwn = 16, kFeatures = kWarps * kOwn, kColumns = 64;
 
-extern "C" __global__ void __launch_bounds__(32 * kWarps) sparse_sums(
-    const int* counts, const Entry* entries, const real* data, int64 sample_stride, const unsigned short* masks,
-    const double* squares, const int* n_observed, int64 n_rows, int n_samples, int K, int D, int chunk_rows,
-    real* partial_xd, real* partial_zw2, real* partial_n, real* partial_total, double* partial_rows) {
+extern "C" __global__ void __launch_bounds__(32 * kWarps)
+    sparse_sums(const int* counts, const Entry* entries, const real* data, int64 sample_stride,
+                const unsigned short* masks, const double* squares, const int* n_observed, int64 n_rows, int n_samples,
+                int K, int D, int chunk_rows, real* partial_xd, real* partial_zw2, real* partial_n, real* partial_total,
+                double* partial_rows) {
   extern __shared__ double shared[];
-  real* weights = reinterpret_cast<real*>(shared);   // kRows x kFeatures
-  real* values = weights + kRows * kFeatures;        // kRows x kColumns
-  real* n = values + kRows * kColumns;               // kFeatures
-  real* total = n + kFeatures;                       // kFeatures
+  real* weights = reinterpret_cast<real*>(shared);                   // kRows x kFeatures
+  real* values = weights + kRows * kFeatures;                        // kRows x kColumns
+  real* n = values + kRows * kColumns;                               // kFeatures
+  real* total = n + kFeatures;                                       // kFeatures
   unsigned* users = reinterpret_cast<unsigned*>(total + kFeatures);  // of each feature: the rows, a bit each
   unsigned* seen = users + kFeatures;                                // of each row: the columns, a bit each
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -40,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) sparse_sums(
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           const int d = d0 + lane + 32 * j;
-          const bool o = count > 0 && d < D && is_observed(masks, row, D, d);
+          const bool o = i0 + i < n_here && d < D && is_observed(masks, row, D, d);
           values[i * kColumns + lane + 32 * j] = o ? data[sample * sample_stride + row * D + d] : 0;
           const unsigned bits = __ballot_sync(EVERY_LANE, o);
           if (lane == 0) seen[2 * i + j] = bits;
@@ -56,17 +58,25 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) sparse_sums(
       __syncthreads();
 #pragma unroll
       for (int own = 0; own < kOwn; ++own) {
-        const int f = kOwn * warp + own;
+        const int f = kWarps * own + warp;
         const unsigned all = users[f];
         real squared = 0;
+        // Two rows at a time, so that one need not wait for the other; the second may be none.
         for (unsigned rows = all; rows; rows &= rows - 1) {
           const int i = __ffs(rows) - 1;
+          rows &= rows - 1;
+          const int other = rows ? __ffs(rows) - 1 : i;
           const real weight = weights[i * kFeatures + f], weight2 = weight * weight;
-          squared += weight2;
+          const real second = rows ? weights[other * kFeatures + f] : real(0), second2 = second * second;
+          squared += weight2 + second2;
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
-            xd[own][j] += weight * values[i * kColumns + lane + 32 * j];
-            if (masks && (seen[2 * i + j] >> lane & 1)) zw2[own][j] += weight2;
+            const int column = lane + 32 * j;
+            xd[own][j] += weight * values[i * kColumns + column] + second * values[other * kColumns + column];
+            if (masks) {
+              if (seen[2 * i + j] >> lane & 1) zw2[own][j] += weight2;
+              if (seen[2 * other + j] >> lane & 1) zw2[own][j] += second2;
+            }
           }
         }
         if (lane == 0) {
@@ -80,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) sparse_sums(
   const int64 chunk = static_cast<int64>(blockIdx.x) * K;
 #pragma unroll
   for (int own = 0; own < kOwn; ++own) {
-    const int k = k0 + kOwn * warp + own;
+    const int k = k0 + kWarps * own + warp;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const int d = d0 + lane + 32 * j;
@@ -122,11 +132,10 @@ __device__ inline void add(double* to, double value, int* bad) {
 
 // Adds the chunks to the sums so far; `bad` is set where a sum is not finite. The last block takes what does not
 // concern columns.
-extern "C" __global__ void __launch_bounds__(256) reduce_sums(const real* partial_xd, const real* partial_zw2,
-                                                              const real* partial_n, const real* partial_total,
-                                                              const double* partial_rows, int n_chunks, int K, int D,
-                                                              double* xd, double* zw2, double* n, double* total,
-                                                              double* scalars, int* bad) {
+extern "C" __global__ void __launch_bounds__(256)
+    reduce_sums(const real* partial_xd, const real* partial_zw2, const real* partial_n, const real* partial_total,
+                const double* partial_rows, int n_chunks, int K, int D, double* xd, double* zw2, double* n,
+                double* total, double* scalars, int* bad) {
   if (blockIdx.x + 1 < gridDim.x) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= K * D) return;
@@ -142,9 +151,9 @@ extern "C" __global__ void __launch_bounds__(256) reduce_sums(const real* partia
 }
 
 // sum_i o_id x_i x_i^T of column blockIdx.x, in double; each warp adds those rows of the matrix that are its own.
-extern "C" __global__ void __launch_bounds__(1024) sparse_joint(const int* counts, const Entry* entries,
-                                                                const unsigned short* masks, int64 n_rows,
-                                                                int n_samples, int K, int D, double* xx) {
+extern "C" __global__ void __launch_bounds__(1024)
+    sparse_joint(const int* counts, const Entry* entries, const unsigned short* masks, int64 n_rows, int n_samples,
+                 int K, int D, double* xx) {
   const int d = blockIdx.x, warp = threadIdx.x / 32, n_warps = blockDim.x / 32, lane = threadIdx.x % 32;
   xx += static_cast<int64>(d) * K * K;
   for (int sample = 0; sample < n_samples; ++sample) {

@@ -13,10 +13,10 @@
 
 __device__ inline real sigmoid(real x) { return 1 / (1 + power_of_2(static_cast<real>(-LOG2_E) * x)); }
 
-extern "C" __global__ void __launch_bounds__(256) variational(
-    const real* dense, const real* shown, int64 n_rows, int K, int D, const real* phi_rows, const real* phi2_seen,
-    const real* s_seen, int64 seen_stride, const real* logit2, const double* precisions, int n_sweeps, real* theta,
-    real* m, real* kappa, real* residuals) {
+extern "C" __global__ void __launch_bounds__(256)
+    variational(const real* dense, const real* shown, int64 n_rows, int K, int D, const real* phi_rows,
+                const real* phi2_seen, const real* s_seen, int64 seen_stride, const real* logit2,
+                const double* precisions, int n_sweeps, real* theta, real* m, real* kappa, real* residuals) {
   const int lane = threadIdx.x % 32;
   const real g_o = static_cast<real>(precisions[0]), g_w = static_cast<real>(precisions[1]);
   const int64 n_warps = static_cast<int64>(gridDim.x) * blockDim.x / 32;
