@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import tempfile
@@ -103,7 +104,14 @@ def named_device(name: str) -> str:
     """
     if name != "auto":
         return name
-    return "cpu" if cuda_problem() is not None else "cuda"
+    problem = cuda_problem()
+    _tell_once(f"device='auto': {card() if problem is None else f'the CPU, as {problem}'}")
+    return "cpu" if problem is not None else "cuda"
+
+
+@cache
+def _tell_once(message: str) -> None:
+    logging.getLogger("bpfa").info(message)
 
 
 @contextmanager
@@ -220,9 +228,10 @@ def compiled(source: str, macros: tuple[str, ...], architecture: str) -> bytes:
 
 def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
     """Return a file with the compiled source, from the cache or newly made."""
-    from cupy_backends.cuda.libs import nvrtc
-
-    key = repr((source_text(source), OPTIONS, macros, architecture, nvrtc.getVersion()))
+    cupy = cupy_module()
+    # Of the compiler itself the version is not asked: to load it takes half a second.
+    versions = (cupy.__version__, cupy.cuda.runtime.runtimeGetVersion())
+    key = repr((source_text(source), OPTIONS, macros, architecture, versions))
     name = f"{Path(source).stem}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.cubin"
     path = cache_folder() / name
     if path.exists():
