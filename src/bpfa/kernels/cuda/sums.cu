@@ -6,6 +6,14 @@ __device__ inline bool is_observed(const unsigned short* masks, int64 row, int D
   return masks == nullptr || (masks[row * ((D + 15) / 16) + d / 16] >> (d % 16) & 1);
 }
 
+// A sample of a row on its way to shared memory.
+struct Staged {
+  int count;
+  Entry entry;  // the one of this lane, of the first 32
+  real value[2];
+  bool seen[2];
+};
+
 // Partial sums over the rows of chunk blockIdx.x, for the features of part blockIdx.y and the columns of part
 // blockIdx.z. Rows are put into shared memory 32 at a time; then each warp adds what its own features have in them, in
 // registers, two columns a lane. Features are dealt out to the warps one by one, as some are in every row. `data` is
@@ -29,60 +37,76 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   const int64 first = static_cast<int64>(blockIdx.x) * chunk_rows;
   const int n_here = static_cast<int>(min(static_cast<int64>(chunk_rows), n_rows - first));
   for (int i = threadIdx.x; i < 2 * kFeatures; i += blockDim.x) n[i] = 0;
-  real xd[kOwn][2] = {}, zw2[kOwn][2] = {};
-  for (int sample = 0; sample < n_samples; ++sample) {
-    for (int i0 = 0; i0 < n_here; i0 += kRows) {
-      __syncthreads();
-      for (int i = threadIdx.x; i < kFeatures; i += blockDim.x) users[i] = 0;
-      __syncthreads();
+  // The rows of the next group are on their way while those of one are added.
+  Staged next[kRows / kWarps];
+  const int n_groups = (n_here + kRows - 1) / kRows;
+  const auto fetch = [&](int group) {
 #pragma unroll
-      for (int i = warp; i < kRows; i += kWarps) {
-        const int64 row = first + i0 + i, at = sample * n_rows + row;
-        const int count = i0 + i < n_here ? counts[at] : 0;
+    for (int r = 0; r < kRows / kWarps; ++r) {
+      const int i = group % n_groups * kRows + warp + r * kWarps;
+      const int64 row = first + min(i, n_here - 1), at = group / n_groups * n_rows + row;
+      next[r].count = i < n_here ? counts[at] : 0;
+      next[r].entry = lane < K ? entries[at * K + lane] : Entry{0, 0};
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int d = d0 + lane + 32 * j;
+        next[r].seen[j] = i < n_here && d < D && is_observed(masks, row, D, d);
+        next[r].value[j] = d < D ? data[group / n_groups * sample_stride + row * D + d] : 0;
+      }
+    }
+  };
+  real xd[kOwn][2] = {}, zw2[kOwn][2] = {};
+  fetch(0);
+  for (int group = 0; group < n_groups * n_samples; ++group) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < kFeatures; i += blockDim.x) users[i] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < kRows / kWarps; ++r) {
+      const int i = warp + r * kWarps;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        values[i * kColumns + lane + 32 * j] = next[r].seen[j] ? next[r].value[j] : 0;
+        const unsigned bits = __ballot_sync(EVERY_LANE, next[r].seen[j]);
+        if (lane == 0) seen[2 * i + j] = bits;
+      }
+      for (int e = lane; e < next[r].count; e += 32) {
+        const int64 row = first + group % n_groups * kRows + i;
+        const Entry entry = e == lane ? next[r].entry : entries[(group / n_groups * n_rows + row) * K + e];
+        const int f = entry.feature - k0;
+        if (f < 0 || f >= kFeatures) continue;
+        weights[i * kFeatures + f] = entry.weight;
+        atomicOr(users + f, 1u << i);
+      }
+    }
+    if (group + 1 < n_groups * n_samples) fetch(group + 1);
+    __syncthreads();
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      const int f = kWarps * own + warp;
+      const unsigned all = users[f];
+      real squared = 0;
+      // Two rows at a time, so that one need not wait for the other; the second may be none.
+      for (unsigned rows = all; rows; rows &= rows - 1) {
+        const int i = __ffs(rows) - 1;
+        rows &= rows - 1;
+        const int other = rows ? __ffs(rows) - 1 : i;
+        const real weight = weights[i * kFeatures + f], weight2 = weight * weight;
+        const real second = rows ? weights[other * kFeatures + f] : real(0), second2 = second * second;
+        squared += weight2 + second2;
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          const int d = d0 + lane + 32 * j;
-          const bool o = i0 + i < n_here && d < D && is_observed(masks, row, D, d);
-          values[i * kColumns + lane + 32 * j] = o ? data[sample * sample_stride + row * D + d] : 0;
-          const unsigned bits = __ballot_sync(EVERY_LANE, o);
-          if (lane == 0) seen[2 * i + j] = bits;
-        }
-        for (int e = lane; e < count; e += 32) {
-          const Entry entry = entries[at * K + e];
-          const int f = entry.feature - k0;
-          if (f < 0 || f >= kFeatures) continue;
-          weights[i * kFeatures + f] = entry.weight;
-          atomicOr(users + f, 1u << i);
-        }
-      }
-      __syncthreads();
-#pragma unroll
-      for (int own = 0; own < kOwn; ++own) {
-        const int f = kWarps * own + warp;
-        const unsigned all = users[f];
-        real squared = 0;
-        // Two rows at a time, so that one need not wait for the other; the second may be none.
-        for (unsigned rows = all; rows; rows &= rows - 1) {
-          const int i = __ffs(rows) - 1;
-          rows &= rows - 1;
-          const int other = rows ? __ffs(rows) - 1 : i;
-          const real weight = weights[i * kFeatures + f], weight2 = weight * weight;
-          const real second = rows ? weights[other * kFeatures + f] : real(0), second2 = second * second;
-          squared += weight2 + second2;
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            const int column = lane + 32 * j;
-            xd[own][j] += weight * values[i * kColumns + column] + second * values[other * kColumns + column];
-            if (masks) {
-              if (seen[2 * i + j] >> lane & 1) zw2[own][j] += weight2;
-              if (seen[2 * other + j] >> lane & 1) zw2[own][j] += second2;
-            }
+          const int column = lane + 32 * j;
+          xd[own][j] += weight * values[i * kColumns + column] + second * values[other * kColumns + column];
+          if (masks) {
+            if (seen[2 * i + j] >> lane & 1) zw2[own][j] += weight2;
+            if (seen[2 * other + j] >> lane & 1) zw2[own][j] += second2;
           }
         }
-        if (lane == 0) {
-          n[f] += __popc(all);
-          total[f] += squared;
-        }
+      }
+      if (lane == 0) {
+        n[f] += __popc(all);
+        total[f] += squared;
       }
     }
   }
