@@ -297,7 +297,7 @@ def tables(results: dict, arguments: argparse.Namespace) -> None:
     """No public matrices of these shapes are at hand: rows drawn from the model, about ten features each."""
     cupy = cupy_module()
     for n_rows, n_columns, hidden, batch_size, title in (
-        (532_000, 40, 0.05, 8192, "532,000 x 40, K = 500, 5% hidden, 100 epochs"),
+        (532_000, 40, 0.05, 16_384, "532,000 x 40, K = 500, 5% hidden, 100 epochs"),
         (15_000, 450, 0.1, 1500, "15,000 x 450, K = 500, 10% hidden, 100 epochs"),
     ):
         rng = cupy.random.default_rng(0)
@@ -320,6 +320,7 @@ def tables(results: dict, arguments: argparse.Namespace) -> None:
                 n_steps=n_epochs * per_epoch,
                 batch_size=batch_size,
                 schedule=Schedule(),
+                weights="active",
                 seed=0,
                 device=arguments.device,
             )

@@ -22,7 +22,7 @@ BLOCK_OVERHEAD = 1024
 # for; a row with more has a list in shared memory.
 LIST_THREADS = {"float32": 1024, "float64": 512}
 REGISTER_THREADS = {
-    "float32": {16: 640, 32: 512, 48: 512, 64: 512, 96: 384, 128: 256},
+    "float32": {16: 640, 32: 512, 48: 640, 64: 512, 96: 384, 128: 256},
     "float64": {16: 384, 48: 256},
 }
 # Beyond so many columns a row has a warp, else half of one.
