@@ -194,6 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
           unsigned events = __ballot_sync(EVERY_LANE, on || was_on);
           real normal = 0;
           if (TWO_STEP || events) normal = normal_of_word(normal_word, real());
+          __syncwarp();
           while (events) {
             const unsigned mine = (events >> shift) & 0xffffu;
             const int first_lane = mine ? __ffs(mine) - 1 : 0;
@@ -203,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
             if (!mine) change = 0;
             if (mine && sub == first_lane) {
               x_k = drawn;
-              x[k] = drawn;
+              if (writes) x[k] = drawn;
             }
             if (mine) passed = first_lane;
 #if MISSING

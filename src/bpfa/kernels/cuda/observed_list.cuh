@@ -54,6 +54,8 @@ class Row {
 
   // Takes what a feature of this tile explains more out of the residual; returns the correlation after it.
   __device__ real change(int lane, real change, real) {
+    // All lanes have read what is now written.
+    __syncwarp();
     for (int j = sub_; j < n_own_; j += 16) {
       const Observed at = seen_[j];
       seen_[j].residual = at.residual - change * tile_[at.place + lane];
