@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa/kernels -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint bench browser cuda sanitize sanitize-gpu clean
+.PHONY: demo test lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
@@ -21,6 +21,19 @@ lint: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# Every figure, table and claim of the paper, or one experiment: make paper EXPERIMENT=synthetic. What is done is kept,
+# so that a run that was stopped goes on.
+EXPERIMENT ?= all
+DATA ?= ../shared/data
+
+paper: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[paper]'
+	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA)
+
+paper-quick: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[paper]'
+	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA) --quick
 
 # For the tests of the report, which are skipped where there is no browser.
 browser:

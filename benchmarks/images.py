@@ -12,6 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,7 +144,9 @@ def row(task: Task, arguments: argparse.Namespace) -> dict:
         image = answer if isinstance(answer, np.ndarray) else answer.image
         everywhere = np.ones_like(missing)
         scored = {"missing": missing, "all": everywhere, "observed": ~missing}
-        result[name] = {f"psnr_{over}": observed_psnr(truth, image, where) for over, where in scored.items()}
+        # Interpolation leaves observed pixels as they are; JSON has no infinity.
+        psnrs = {over: observed_psnr(truth, image, where) for over, where in scored.items()}
+        result[name] = {f"psnr_{over}": psnr if isfinite(psnr) else None for over, psnr in psnrs.items()}
         result[name]["seconds"] = seconds
         if not isinstance(answer, np.ndarray):
             inside = np.abs(truth - answer.image) < 1.959964 * answer.std

@@ -111,6 +111,12 @@ def images(results: dict) -> str:
     return markdown(results)
 
 
+def image_defaults(results: dict) -> str:
+    from benchmarks.image_defaults import markdown
+
+    return markdown(results)
+
+
 def imputation(results: dict) -> str:
     from benchmarks.imputation import markdown
 
@@ -127,7 +133,7 @@ def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
     kernels = (peers, sparse, methods, ceilings, growth)
     files = dict.fromkeys(kernels, "kernels") | {
-        write: write.__name__ for write in (memory, defaults, images, imputation, gpu)
+        write: write.__name__ for write in (memory, defaults, images, image_defaults, imputation, gpu)
     }
     path = HERE / "README.md"
     text = path.read_text()

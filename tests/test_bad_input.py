@@ -34,6 +34,8 @@ def with_entry(array, value):
 
 
 INTEGER = [0, -1, 1.5, "3", None, True, [3]]
+# Where None stands for no end.
+STEPS = [value for value in INTEGER if value is not None]
 SEED = [-1, 2**64, 1.5, "a", True]
 POSITIVE_OR_NONE = [0.0, -1.0, np.nan, np.inf, "1", True, 1j, [1.0, 2.0]]
 POSITIVE = [*POSITIVE_OR_NONE, None]
@@ -240,7 +242,7 @@ CALLS = {
             "missing": MASK,
             "algorithm": NO_CHOICE,
             "priors": PRIORS,
-            "n_steps": INTEGER,
+            "n_steps": STEPS,
             "batch_size": INTEGER,
             "schedule": [0.5, "slow"],
             "init": NO_CHOICE,
@@ -262,7 +264,8 @@ CALLS = {
         },
         {
             "posterior": [random_posterior(RNG, N + 1, K, D), random_posterior(RNG, N, K, D + 1)],
-            **dict.fromkeys(("n_steps", "batch_size", "first_step"), INTEGER),
+            "n_steps": STEPS,
+            **dict.fromkeys(("batch_size", "first_step"), INTEGER),
         },
     ),
     "gibbs_sampler": (
@@ -270,7 +273,8 @@ CALLS = {
         {"rows": ArrayRows(Y), "view": VIEW, "priors": Priors(), "n_steps": 1, "stream": STREAM},
         {
             "view": [VIEW._replace(g_o=-1.0), VIEW._replace(phi=np.ones((K, D + 1)))],
-            **dict.fromkeys(("n_steps", "n_kept"), INTEGER),
+            "n_steps": STEPS,
+            "n_kept": INTEGER,
         },
     ),
     **{

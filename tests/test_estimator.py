@@ -294,7 +294,7 @@ class TestStopping:
         assert list(history["step"]) == list(range(1, 151))
         np.testing.assert_allclose(history["epoch"], np.arange(1, 151) / 4)
         assert (np.diff(history["seconds"]) > 0).all()
-        np.testing.assert_allclose(history["step_size"], np.arange(1, 151.0) ** -0.75)
+        np.testing.assert_allclose(history["step_size"], np.arange(21, 171.0) ** -0.6)
         assert history["noise_std"].iloc[-1] == fitted.posterior_.noise_std
         assert history["held_out_log_likelihood"].isna().all()
 
@@ -494,6 +494,7 @@ WRONG = {
     "n_samples": [0],
     "init": ["zeros", None],
     "standardize": ["yes", 3],
+    "noise": ["rows", 3],
     "held_out": [-0.1, 1.0, "some"],
     "patience": [0, 3],
     "device": ["tpu"],

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bpfa import ArrayRows, Priors, draw_data
-from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+from bpfa.initialise import data_posterior, gibbs_posterior, principal_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.philox import Stream
 
-INITIALISERS = [random_posterior, data_posterior, gibbs_posterior]
+INITIALISERS = [random_posterior, data_posterior, gibbs_posterior, principal_posterior]
 K = 5
 
 
@@ -82,6 +82,26 @@ def test_data_features_are_different_rows_of_unit_length():
 def test_data_features_differ_where_rows_run_out(kind):
     phi = data_posterior(ArrayRows(DATA[kind]), K, seed=0).expected().phi
     assert len(np.unique(phi[:, 0])) == K
+
+
+def test_principal_start_has_the_covariance_of_the_data():
+    """Signal and noise of the start make up the data's covariance, as far as two factors can."""
+    rng = np.random.default_rng(0)
+    loadings = rng.normal(size=(2, 6))
+    y = rng.normal(size=(4000, 2)) @ loadings + 0.3 * rng.normal(size=(4000, 6))
+    y[rng.random(y.shape) < 0.2] = np.nan
+    start = principal_posterior(ArrayRows(y), 2, seed=0, features="joint", weights="active")
+    view = start.expected()
+    phi = view.phi[:, :6]
+    covariance = (phi.T * start.pi) @ phi / view.g_w + np.eye(6) / view.g_o
+    np.testing.assert_allclose(covariance, loadings.T @ loadings + 0.09 * np.eye(6), atol=0.25)
+    assert abs(start.noise_std / 0.3 - 1) < 0.2
+
+
+def test_principal_start_leaves_columns_to_tell_the_noise():
+    start = principal_posterior(ArrayRows(Y), 6, seed=0)
+    assert (start.pi > 0.5).sum() == 4
+    assert start.noise_std > 0.3
 
 
 @pytest.mark.parametrize("n_subset", [10, 40, 1000])

@@ -49,7 +49,7 @@ def known_model(phi, pi, *, g_o=100.0, g_w=1.0, scale=None, names=None, **parame
     some = np.random.default_rng(0).normal(size=(3, D))
     X = some if names is None else pandas.DataFrame(some, columns=names)
     model = BPFA(K, max_steps=1, random_state=0, **parameters).fit(X)
-    columns = Scale(np.full(D, 5.0), np.ones(D) if scale is None else np.asarray(scale))
+    columns = Scale(np.full(D, 5.0), np.ones(D) if scale is None else np.asarray(scale), np.ones(D))
     model._keep(model.settings_, posterior, 1, History(), None, columns, n_rows)
     return model
 

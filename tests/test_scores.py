@@ -6,7 +6,18 @@ from builders import random_posterior, random_view
 from enumeration import enumerate_row
 from scipy.stats import norm
 
-from bpfa import ALGORITHMS, Batch, ChainPosterior, algorithm, held_out_score, posterior_draws, psnr
+from bpfa import (
+    ALGORITHMS,
+    Batch,
+    ChainPosterior,
+    GlobalPosterior,
+    Priors,
+    algorithm,
+    held_out_score,
+    posterior_draws,
+    psnr,
+)
+from bpfa.features import FactorisedFeatures
 from bpfa.local import Gibbs, LocalState
 from bpfa.philox import Stream
 
@@ -90,6 +101,30 @@ def test_every_draw_has_its_own_globals(name):
         assert len(different) > 1
     else:
         assert len(different) == len({draw.g_o for draw in draws}) == 10
+
+
+def test_gibbs_chain_goes_on_from_draw_to_draw():
+    """Two features that are nearly one: one sweep leaves them where they began, many do not."""
+    certain = 1e8
+    phi = np.array([[1.0, 0.0], [0.99, 0.14]])
+    posterior = GlobalPosterior(
+        priors=Priors(),
+        n_rows=100,
+        a=np.full(2, certain),
+        b=np.full(2, 1.0),
+        c=certain,
+        d=certain / 100.0,
+        e=certain,
+        f=certain,
+        features=FactorisedFeatures.around(phi, certain),
+    )
+    y = np.array([[0.0, 1.0]])
+    batch, chosen = Batch(np.repeat(y, 500, axis=0)), algorithm("gibbs-ssvi", burn_in=0)
+    draws = posterior_draws(posterior, batch, chosen, n_draws=400, stream=Stream.from_seed(0))
+    means = [draw.mean.mean(axis=0) for draw in draws]
+    exact = y @ np.linalg.solve(np.eye(2) / 100 + phi.T @ phi, phi.T @ phi)
+    np.testing.assert_allclose(means[-1], exact[0], atol=0.05)
+    assert np.abs(means[0] - exact[0]).max() > 0.3
 
 
 def test_seed():

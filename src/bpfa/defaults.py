@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["SWEEPS", "default_batch_size", "default_components", "default_features", "default_steps"]
+__all__ = [
+    "SWEEPS",
+    "default_batch_size",
+    "default_components",
+    "default_features",
+    "default_init",
+    "default_noise",
+    "default_steps",
+]
 
 # Bytes that the precision matrices of joint features may take; their factorisation takes time accordingly.
 JOINT_BYTES = 64 * 2**20
+# Columns whose covariances are taken apart in no time.
+FEW_COLUMNS = 2048
 # Sweeps of the uncollapsed sampler.
 SWEEPS = 100
 
@@ -33,3 +43,13 @@ def default_features(view: str, n_components: int, n_columns: int) -> str:
     """Joint where the algorithm sees draws and the matrices are small enough, else factorised."""
     fits = 8 * n_columns * n_components**2 <= JOINT_BYTES
     return "joint" if view == "sampled" and fits else "factorised"
+
+
+def default_init(n_columns: int) -> str:
+    """Principal components where there are few enough columns, else draws from the prior."""
+    return "principal" if n_columns <= FEW_COLUMNS else "random"
+
+
+def default_noise(n_columns: int) -> str:
+    """By column where there are few enough of them to compare."""
+    return "columns" if n_columns <= FEW_COLUMNS else "shared"

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._checks import check_instance, check_integer
 from bpfa.checkpoint import Checkpoint, Clock
-from bpfa.data import Batch, Rows, StandardisedRows, column_moments, sequential
+from bpfa.column_noise import column_noise
+from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
 from bpfa.fitting import Callback, Fit, Settings
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.history import History
@@ -81,11 +82,16 @@ class BPFA(ReadingMixin, BaseEstimator):
         Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
     n_sweeps : int
         Sweeps over the features in a step, for the variational kinds.
-    init : {"random", "data", "gibbs"}
-        Features drawn from their prior, rows of the data, or a Gibbs run on a subset.
+    init : {"auto", "principal", "random", "data", "gibbs"}
+        Where the features start: principal components, draws from their prior, rows of the data, or a Gibbs
+        run on a subset. "auto" is the first up to 2048 columns, and random draws beyond.
     standardize : bool
         Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
-        out. Without it the data should be so: the model has no intercept and one noise level.
+        out. Without it the data should be so: the model has no intercept.
+    noise : {"auto", "columns", "shared"}
+        Whether every column has a noise level of its own, or all columns one in common, as a share of their
+        scale. How columns compare is settled before the fit, by factor analysis of their covariances; the fit
+        learns the level. "auto" is "columns" up to 2048 of them.
     held_out : float
         Share of the entries to hide from the fit and to score every 50 steps, in 1000 rows.
     patience : int, optional
@@ -117,9 +123,12 @@ class BPFA(ReadingMixin, BaseEstimator):
         Features that more than one row in a thousand uses.
     mean_, scale_ : arrays, shape (n_columns,)
         What `standardize` takes out.
+    noise_ratio_ : array, shape (n_columns,)
+        Noise of the columns beside one another, in units of `scale_`; the mean of the squares is 1.
     history_ : dict of arrays
-        step, epoch, seconds, step_size, noise_std (as a share of a column's deviation), n_active,
-        held_out_log_likelihood, held_out_mse (NaN where not taken); `pandas.DataFrame(model.history_)`.
+        step, epoch, seconds, step_size, noise_std (as a share of a column's deviation, root mean square over
+        the columns), n_active, held_out_log_likelihood, held_out_mse (NaN where not taken);
+        `pandas.DataFrame(model.history_)`.
     n_steps_ : int
     stopped_by_ : str
         "max_steps", "max_time", "patience", "callback", or "interrupt".
@@ -156,13 +165,14 @@ class BPFA(ReadingMixin, BaseEstimator):
         max_epochs: float | None = None,
         max_steps: int | None = None,
         max_time: float | None = None,
-        step_delay: float = 0.0,
-        step_decay: float = 0.75,
+        step_delay: float = 20.0,
+        step_decay: float = 0.6,
         burn_in: int = 3,
         n_samples: int = 3,
         n_sweeps: int = 10,
-        init: str = "random",
+        init: str = "auto",
         standardize: bool = True,
+        noise: str = "auto",
         held_out: float = 0.0,
         patience: int | None = None,
         total_rows: int | None = None,
@@ -188,6 +198,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         self.n_sweeps = n_sweeps
         self.init = init
         self.standardize = standardize
+        self.noise = noise
         self.held_out = held_out
         self.patience = patience
         self.total_rows = total_rows
@@ -236,34 +247,34 @@ class BPFA(ReadingMixin, BaseEstimator):
         if checkpoint is not None:
             check_writable(checkpoint.path)
         settings = settings_of(self.get_params(), rows.n_rows, rows.n_columns)
-        seen = self._scaled(rows)
-        saved = self._saved(resume, checkpoint, settings, seen)
+        standardised = self._scaled(rows)
+        saved = self._saved(resume, checkpoint, settings, standardised)
         settings = saved.pop("settings", settings)
-        limits = limits_of(self.get_params(), settings, rows.n_rows)
-        fit = Fit(seen, settings, limits, n_jobs=self._threads(), **saved)
-        scale = Scale(seen.mean, seen.scale)
+        limits, threads = limits_of(self.get_params(), settings, rows.n_rows), self._threads()
+        with progress_bar(limits, verbose=self.verbose) as show, limited_threads(threads):
+            scale = saved.pop("scale", None) or _noise_scaled(standardised, settings)
+            seen = StandardisedRows(rows, scale.mean, scale.unit)
+            fit = Fit(seen, settings, limits, units=scale.noise_ratio, n_jobs=threads, **saved)
 
-        def save() -> None:
-            posterior = on_host(fit.posterior)
-            self._keep(fit.settings, posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows)
-            if checkpoint is not None:
-                self.save(checkpoint.path)
+            def save() -> None:
+                posterior = on_host(fit.posterior)
+                self._keep(fit.settings, posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows)
+                if checkpoint is not None:
+                    self.save(checkpoint.path)
 
-        try:
-            with progress_bar(limits, verbose=self.verbose) as show, limited_threads(self.n_jobs):
+            try:
                 clock = None if checkpoint is None else Clock(checkpoint, fit.step)
                 for progress in fit.steps(callbacks):
                     show(fit.history, progress.epoch * rows.n_rows)
                     if clock is not None and clock.due(progress.step):
                         save()
                         clock.saved(progress.step)
-                if isinstance(fit.posterior, DevicePosterior):
-                    fit.posterior.check_finite()
-        except (KeyboardInterrupt, NonFiniteError) as error:
-            fit.stopped_by = "interrupt" if isinstance(error, KeyboardInterrupt) else "failure"
-            if fit.posterior is not None:
-                save()
-            raise
+                _refuse_failure(fit)
+            except (KeyboardInterrupt, NonFiniteError) as error:
+                fit.stopped_by = "interrupt" if isinstance(error, KeyboardInterrupt) else "failure"
+                if fit.posterior is not None:
+                    save()
+                raise
         save()
         return self
 
@@ -271,7 +282,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
         """Learn from some more rows: one pass over them, a step for every `batch_size` rows.
 
-        The first call settles the columns, their mean and scale, and the number of features.
+        The first call settles the columns, their mean, scale and noise beside one another, and the number of
+        features.
 
         Parameters
         ----------
@@ -289,11 +301,12 @@ class BPFA(ReadingMixin, BaseEstimator):
         total = self.total_rows or n_seen + rows.n_rows
         check_integer("total_rows", total, low=1)
         if first:
-            settings = settings_of(self.get_params(), total, rows.n_columns)
-            seen, history, step = self._scaled(rows), History(), 0
+            settings, history, step = settings_of(self.get_params(), total, rows.n_columns), History(), 0
+            scale = _noise_scaled(self._scaled(rows), settings)
         else:
-            seen = StandardisedRows(rows, self.mean_, self.scale_)
             settings, history, step = self.settings_, History(self.history_), self.n_steps_
+            scale = Scale(self.mean_, self.scale_, self.noise_ratio_)
+        seen = StandardisedRows(rows, scale.mean, scale.unit)
         if first:
             start = INITIALISERS[settings.init]
             form = {"features": settings.features, "weights": settings.weights}
@@ -319,9 +332,7 @@ class BPFA(ReadingMixin, BaseEstimator):
                 progress = Progress(step, (n_seen + len(batch)) / n_rows, 0.0, rho, moving)
                 history.add(progress, before + time.perf_counter() - began)
         n_seen += rows.n_rows
-        self._keep(
-            settings, on_host(moving), step, history, "partial_fit", Scale(seen.mean, seen.scale), n_seen
-        )
+        self._keep(settings, on_host(moving), step, history, "partial_fit", scale, n_seen)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -366,7 +377,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         resume: bool | str | os.PathLike[str],
         checkpoint: Checkpoint | None,
         settings: Settings,
-        seen: StandardisedRows,
+        standardised: StandardisedRows,
     ) -> dict[str, Any]:
         """Return where the saved fit stood that is to be resumed, after checking that it is the same fit."""
         if resume is True:
@@ -385,11 +396,13 @@ class BPFA(ReadingMixin, BaseEstimator):
                     f"resume: {resume} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
                     "expected the same parameters"
                 )
-        same_columns = np.array_equal(saved.mean_, seen.mean) and np.array_equal(saved.scale_, seen.scale)
-        if saved.n_rows_seen_ != seen.n_rows or not same_columns:
+        same_mean = np.array_equal(saved.mean_, standardised.mean)
+        same_scale = np.array_equal(saved.scale_, standardised.scale)
+        if saved.n_rows_seen_ != standardised.n_rows or not (same_mean and same_scale):
             raise ValueError(f"resume: {resume} was fitted to other data; expected the same rows and columns")
         return {
             "settings": saved.settings_,
+            "scale": Scale(saved.mean_, saved.scale_, saved.noise_ratio_),
             "step": saved.n_steps_,
             "posterior": saved.posterior_,
             "history": History(saved.history_),
@@ -409,12 +422,13 @@ class BPFA(ReadingMixin, BaseEstimator):
         assert posterior is not None
         self.settings_, self.posterior_, self.n_steps_ = settings, posterior, n_steps
         self.history_, self.stopped_by_ = history.arrays(), stopped_by
-        self.mean_, self.scale_, self.n_rows_seen_ = scale.mean, scale.scale, n_rows_seen
+        self.mean_, self.scale_, self.noise_ratio_ = scale
+        self.n_rows_seen_ = n_rows_seen
         share = usage(posterior)
         self._order = np.argsort(-share, kind="stable")
         self.component_probabilities_ = share[self._order]
-        self.components_ = feature_means(posterior)[self._order] * self.scale_
-        self.noise_std_ = posterior.noise_std * self.scale_
+        self.components_ = feature_means(posterior)[self._order] * scale.unit
+        self.noise_std_ = posterior.noise_std * scale.unit
         self.n_components_used_ = posterior.n_active()
 
     def __sklearn_tags__(self) -> Tags:
@@ -422,6 +436,26 @@ class BPFA(ReadingMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _noise_scaled(standardised: StandardisedRows, settings: Settings) -> Scale:
+    """Return the units in which the noise of all columns is the same."""
+    ratio, stream = np.ones(standardised.n_columns), settings.stream
+    if settings.noise == "columns":
+        visible: Rows = standardised
+        if settings.held_out > 0:
+            visible = HiddenRows(standardised, settings.held_out, stream)
+        ratio = column_noise(visible, settings.n_features, stream.child("column noise"))
+    return Scale(standardised.mean, standardised.scale, ratio)
+
+
+def _refuse_failure(fit: Fit) -> None:
+    """Refuse a fit on a device one of whose last steps could not be made."""
+    if isinstance(fit.posterior, DevicePosterior):
+        try:
+            fit.posterior.check_finite()
+        except ValueError as error:
+            raise NonFiniteError(fit.step, fit.posterior.host, str(error)) from error
 
 
 def _as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:

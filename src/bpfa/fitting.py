@@ -47,6 +47,7 @@ class Settings:
     step_delay: float
     step_decay: float
     init: str
+    noise: str
     held_out: float
     options: dict[str, int]
     device: str
@@ -93,6 +94,8 @@ class Fit:
         As the model is to see them.
     settings : Settings
     limits : Limits
+    units : array, shape (n_columns,), optional
+        What is 1 in the rows, in the units that held-out entries are to be scored in.
     n_jobs : int, optional
     step, posterior, history
         Where an earlier fit of the same settings stood.
@@ -104,12 +107,13 @@ class Fit:
         settings: Settings,
         limits: Limits,
         *,
+        units: Array | None = None,
         n_jobs: int | None = None,
         step: int = 0,
         posterior: Posterior | None = None,
         history: History | None = None,
     ) -> None:
-        self.settings, self.limits, self.n_jobs = settings, limits, n_jobs
+        self.settings, self.limits, self.units, self.n_jobs = settings, limits, units, n_jobs
         self.step, self.posterior = step, posterior
         self.history = history or History()
         self.stopped_by: str | None = None
@@ -178,4 +182,5 @@ class Fit:
             self.settings.chosen(self.n_jobs),
             n_draws=SCORED_DRAWS,
             stream=self.settings.stream.child("scores"),
+            units=self.units,
         )

@@ -1,4 +1,4 @@
-"""Where the global posterior starts: at random, from rows of the data, or from a Gibbs run on a subset."""
+"""Where the global posterior starts: at random, from the data, its components, or a Gibbs run on a subset."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bpfa._checks import Array, check_choice, check_instance, check_integer, check_number
+from bpfa.column_noise import pairwise_covariance
 from bpfa.data import Batch, Rows, sample_ids
 from bpfa.features import FEATURES
 from bpfa.local import Gibbs
@@ -17,7 +18,7 @@ from bpfa.posterior import GlobalPosterior
 from bpfa.sampler import GibbsSampler
 from bpfa.statistics import JointSums, LocalSums
 
-__all__ = ["data_posterior", "gibbs_posterior", "random_posterior"]
+__all__ = ["data_posterior", "gibbs_posterior", "principal_posterior", "random_posterior"]
 
 # Rows looked at to learn the scale of the data.
 N_SCALE_ROWS = 1000
@@ -25,6 +26,9 @@ N_SCALE_ROWS = 1000
 # they explain something; a start that calls less noise, or has more features on, lets random features divide
 # the first residuals among them, and overfits for long (benchmarks/starts.py).
 NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
+# Of the start from principal components: the rows they are taken from, how many there may be for each column
+# (what is left over has to say what the noise is), and the share of the rows that use each of them.
+N_PRINCIPAL_ROWS, PRINCIPAL_SHARE, PRINCIPAL_USE = 10_000, 2 / 3, 0.7
 
 
 def random_posterior(
@@ -112,6 +116,59 @@ def data_posterior(
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
     return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), features, weights)
+
+
+def principal_posterior(
+    rows: Rows,
+    n_features: int,
+    priors: Priors | None = None,
+    *,
+    seed: int | Stream | None = None,
+    features: str = "factorised",
+    weights: str = "all",
+) -> GlobalPosterior:
+    """Start from principal components, of the covariances of columns over the rows where both are observed.
+
+    Most rows use each of them, as in factor analysis; the fit then finds out which do not need to. Features
+    beyond two for three columns are drawn from their prior and are little used. Parameters are the first of
+    `random_posterior`.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
+    >>> principal_posterior(rows, 3, seed=0).pi.round(2)
+    array([0.64, 0.64, 0.33])
+    """
+    rng = _begin(rows, n_features, seed)
+    covariance = pairwise_covariance(rows.take(sample_ids(rows, N_PRINCIPAL_ROWS, rng)))
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    n_principal = min(n_features, int(PRINCIPAL_SHARE * rows.n_columns))
+    kept = slice(rows.n_columns - n_principal, None)
+    noise = max(float(eigenvalues[: rows.n_columns - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
+    start = random_posterior(
+        rows, n_features, priors, seed=seed, features=features, weights=weights, features_per_row=1.0
+    )
+    if not n_principal or noise <= 0:
+        return start
+    # Weights of variance 1, so that a component that a share of the rows uses has the variance it should.
+    strength = np.sqrt(np.maximum(eigenvalues[kept] - noise, noise) / PRINCIPAL_USE)
+    phi = start.features.mean
+    phi[:n_principal] = (vectors[:, kept] * strength).T[::-1]
+    N, (a0, b0) = rows.n_rows, start.priors.beta(n_features)
+    use = start.pi.copy()
+    use[:n_principal] = PRINCIPAL_USE
+    n_weights = N * (use.sum() if weights == "active" else n_features)
+    e = start.priors.e0 + n_weights / 2
+    return replace(
+        start,
+        a=a0 + N * use,
+        b=b0 + N * (1 - use),
+        d=start.c * noise,
+        e=e,
+        f=e,
+        features=type(start.features).around(phi, rows.n_columns + N * PRINCIPAL_USE / noise),
+    )
 
 
 def gibbs_posterior(

@@ -31,10 +31,11 @@ class Signal(NamedTuple):
 
     mean: Array
     variance: Array
+    """Of the entries that are not observed; 0 elsewhere."""
 
 
 def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
-    """Return mean and variance of every entry given the observed ones.
+    """Return mean and variance of the entries given the observed ones.
 
     Parameters
     ----------
@@ -47,15 +48,16 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
     --------
     >>> found = signal(np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]]))
     >>> found.mean, found.variance
-    (array([[1.5, 1.5]]), array([[0.5, 0.5]]))
+    (array([[1.5, 1.5]]), array([[0. , 0.5]]))
     """
-    mean, variance = np.zeros(batch.values.shape), np.zeros(batch.values.shape)
-    for rows, features in _groups(on, phi):
-        precision, b = _normal_equations(features, batch.values[rows], batch.observed[rows], g_o, g_w)
-        weights = np.linalg.solve(precision, b[:, :, None])[:, :, 0]
-        mean[rows] = np.einsum("ra,rad->rd", weights, features)
-        variance[rows] = np.einsum("rad,rad->rd", features, np.linalg.solve(precision, features))
-    return Signal(mean, variance)
+    weights, variance = np.zeros(on.shape), np.zeros(batch.values.shape)
+    for group in _groups(on, phi, g_o, g_w, batch):
+        weights[group.rows[:, None], group.features] = group.weights
+        columns, chosen = _packed(~batch.observed[group.rows])
+        missing = _entries(phi, group.features, columns, chosen)
+        spread = np.einsum("ram,ram->rm", missing, np.linalg.solve(group.precision, missing))
+        np.add.at(variance, (group.rows[:, None], columns), spread)
+    return Signal(weights @ phi, variance)
 
 
 def log_predictive(
@@ -66,7 +68,7 @@ def log_predictive(
     batch: Batch,
     truth: Array,
     hidden: NDArray[np.bool_],
-) -> Array:
+) -> tuple[Array, Array]:
     """Return log p(hidden entries | observed entries, z, globals) of every row, jointly over its entries.
 
     Parameters
@@ -77,41 +79,94 @@ def log_predictive(
         With the values of the hidden entries.
     hidden : boolean array, rows x columns
 
+    Returns
+    -------
+    density : array, a row each
+    mean : array, rows x columns
+        That of `signal`.
+
     Examples
     --------
     >>> hidden = np.array([[False, True]])
     >>> args = np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]])
-    >>> log_predictive(*args, np.array([[3.0, 1.5]]), hidden).round(4)
-    array([-1.1217])
+    >>> density, mean = log_predictive(*args, np.array([[3.0, 1.5]]), hidden)
+    >>> density.round(4), mean
+    (array([-1.1217]), array([[1.5, 1.5]]))
     """
-    values = np.where(hidden, truth, batch.values)
-    squares = np.where(hidden, values**2, 0.0).sum(axis=1)
-    density: Array = hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * squares
-    for rows, features in _groups(on, phi):
-        for sign, seen in ((1, batch.observed[rows] | hidden[rows]), (-1, batch.observed[rows])):
-            precision, b = _normal_equations(features, values[rows], seen, g_o, g_w)
-            explained = (b * np.linalg.solve(precision, b[:, :, None])[:, :, 0]).sum(axis=1)
-            density[rows] += sign * (explained - np.linalg.slogdet(precision).logabsdet) / 2
-    return density
+    values = np.where(hidden, truth, 0.0)
+    density: Array = hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * (values**2).sum(axis=1)
+    weights = np.zeros(on.shape)
+    for group in _groups(on, phi, g_o, g_w, batch):
+        weights[group.rows[:, None], group.features] = group.weights
+        columns, chosen = _packed(hidden[group.rows])
+        entries = _entries(phi, group.features, columns, chosen)
+        # Lambda and b once more, with the hidden entries among those that are seen.
+        precision = group.precision + g_o * entries @ entries.transpose(0, 2, 1)
+        b = group.b + g_o * (entries @ (values[group.rows[:, None], columns])[:, :, None])[:, :, 0]
+        density[group.rows] += _evidence(precision, b, _solved(precision, b))
+        density[group.rows] -= _evidence(group.precision, group.b, group.weights)
+    return density, weights @ phi
 
 
-def _normal_equations(
-    features: Array, values: Array, seen: NDArray[np.bool_], g_o: float, g_w: float
-) -> tuple[Array, Array]:
-    """Return Lambda_S and b_S of every row for its own S."""
-    over_seen = features * seen[:, None, :]
-    precision = g_o * over_seen @ features.transpose(0, 2, 1)
-    diagonal = np.arange(features.shape[1])
-    precision[:, diagonal, diagonal] += g_w
-    return precision, g_o * (over_seen @ values[:, :, None])[:, :, 0]
+def _solved(precision: Array, b: Array) -> Array:
+    """Lambda^-1 b of every row."""
+    return np.asarray(np.linalg.solve(precision, b[:, :, None])[:, :, 0], dtype=np.float64)
 
 
-def _groups(on: NDArray[np.bool_], phi: Array) -> Iterator[tuple[NDArray[np.int64], Array]]:
-    """Yield rows with the same number of features on, and these features, rows x features x columns."""
+def _evidence(precision: Array, b: Array, weights: Array) -> Array:
+    """(b' Lambda^-1 b - log |Lambda|) / 2 of every row."""
+    evidence: Array = ((b * weights).sum(axis=1) - np.linalg.slogdet(precision).logabsdet) / 2
+    return evidence
+
+
+class _Group(NamedTuple):
+    """Rows with the same number of features on."""
+
+    rows: NDArray[np.int64]
+    features: NDArray[np.int64]
+    """Which are on, rows x features."""
+    precision: Array
+    """Lambda of the observed entries."""
+    b: Array
+    weights: Array
+    """Lambda^-1 b, the mean of the weights."""
+
+
+def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Iterator[_Group]:
+    """Yield the rows with features on, in groups of the same number, with Lambda and b."""
     counts = on.sum(axis=1)
+    products = g_o * (np.where(batch.observed, batch.values, 0.0) @ phi.T)
+    gram = phi @ phi.T
     for count in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == count)
-        size = max(1, GROUP_NUMBERS // (int(count) * phi.shape[1]))
+        size = max(1, GROUP_NUMBERS // (int(count) * (int(count) + phi.shape[1])))
         for first in range(0, len(rows), size):
             some = rows[first : first + size]
-            yield some, phi[np.nonzero(on[some])[1].reshape(len(some), count)]
+            features = np.nonzero(on[some])[1].reshape(len(some), count)
+            overlap = _overlap(phi, gram, features, batch.observed[some])
+            precision = g_o * overlap + g_w * np.eye(count)
+            b = np.take_along_axis(products[some], features, axis=1)
+            yield _Group(some, features, precision, b, _solved(precision, b))
+
+
+def _overlap(phi: Array, gram: Array, features: NDArray[np.int64], seen: NDArray[np.bool_]) -> Array:
+    """Phi_S Phi_S^T of every row: over what is seen, or over all less what is not, whichever is shorter."""
+    few_missing = seen.mean() > 0.5
+    entries = _entries(phi, features, *_packed(~seen if few_missing else seen))
+    over = entries @ entries.transpose(0, 2, 1)
+    return gram[features[:, :, None], features[:, None, :]] - over if few_missing else over
+
+
+def _packed(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the chosen columns of every row, filled up to the longest, and which of them count."""
+    n = chosen.sum(axis=1)
+    columns = np.argsort(~chosen, axis=1, kind="stable")[:, : max(1, n.max())]
+    return columns, np.arange(columns.shape[1]) < n[:, None]
+
+
+def _entries(
+    phi: Array, features: NDArray[np.int64], columns: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> Array:
+    """The features that are on, at some columns of each row, 0 where a column does not count."""
+    entries: Array = phi[features[:, :, None], columns[:, None, :]] * chosen[:, None, :]
+    return entries

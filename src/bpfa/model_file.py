@@ -22,10 +22,18 @@ POSTERIOR, HISTORY = "posterior.", "history."
 
 
 class Scale(NamedTuple):
-    """What was taken out of the columns."""
+    """The units of the model, column by column."""
 
     mean: Array
     scale: Array
+    noise_ratio: Array
+    """Noise beside that of the other columns, in units of `scale`."""
+
+    @property
+    def unit(self) -> Array:
+        """What is 1 in the model, in the units of the data."""
+        unit: Array = self.scale * self.noise_ratio
+        return unit
 
 
 def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -33,7 +41,7 @@ def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     posterior_arrays, posterior = pack_posterior(model.posterior_)
     arrays = {POSTERIOR + name: array for name, array in posterior_arrays.items()}
     arrays |= {HISTORY + name: array for name, array in model.history_.items()}
-    arrays |= {"mean": model.mean_, "scale": model.scale_}
+    arrays |= {"mean": model.mean_, "scale": model.scale_, "noise_ratio": model.noise_ratio_}
     names = getattr(model, "feature_names_in_", None)
     return arrays, {
         "parameters": _plain(model.get_params(deep=False)),
@@ -55,7 +63,7 @@ def load_into(model: Any, path: str | os.PathLike[str]) -> None:
             parameters["priors"] = Priors(**parameters["priors"])
         model.set_params(**parameters)
         posterior = unpack_posterior(_part(arrays, POSTERIOR), document["posterior"])
-        scale = Scale(arrays["mean"], arrays["scale"])
+        scale = Scale(arrays["mean"], arrays["scale"], arrays["noise_ratio"])
         model.n_features_in_ = len(scale.mean)
         if document["columns"] is not None:
             model.feature_names_in_ = np.array(document["columns"], dtype=object)

@@ -18,7 +18,9 @@ from bpfa.posterior import WEIGHTS
 from bpfa.stopping import Limits
 from bpfa.training import INITIALISERS
 
-__all__ = ["limits_of", "local_options", "settings_of"]
+__all__ = ["NOISE", "limits_of", "local_options", "settings_of"]
+
+NOISE = ("columns", "shared")
 
 
 def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Settings:
@@ -46,6 +48,12 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
     weights = check_choice("weights", parameters["weights"], ("auto", *WEIGHTS))
     if weights == "auto":
         weights = "all" if cell.method == "MeanField" else "active"
+    init = check_choice("init", parameters["init"], ("auto", *INITIALISERS))
+    if init == "auto":
+        init = defaults.default_init(n_columns)
+    noise = check_choice("noise", parameters["noise"], ("auto", *NOISE))
+    if noise == "auto":
+        noise = defaults.default_noise(n_columns)
     device = check_device(parameters["device"])
     held_out = check_number("held_out", parameters["held_out"], low=0.0, high=0.9)
     if parameters["patience"] is not None and not held_out:
@@ -62,7 +70,8 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
         batch_size=_given_or(parameters, "batch_size", lambda: defaults.default_batch_size(n_rows)),
         step_delay=check_number("step_delay", parameters["step_delay"], low=0.0),
         step_decay=check_number("step_decay", parameters["step_decay"], low=0.0, high=1.0),
-        init=check_choice("init", parameters["init"], tuple(INITIALISERS)),
+        init=init,
+        noise=noise,
         held_out=held_out,
         options=local_options(parameters, cell.method),
         device=device,

@@ -26,7 +26,7 @@ class ReadingMixin(UseMixin):
     """Methods of `BPFA` that say in frames what it has learned. They need pandas.
 
     Components come in the order of the model, the most used first. Standardised units are those of the
-    columns' scales, `scale_`, in which the model works.
+    columns' scales, `scale_`.
     """
 
     n_components_used_: int
@@ -68,7 +68,7 @@ class ReadingMixin(UseMixin):
             "size": np.linalg.norm(phi, axis=1),
         }
         if X is not None:
-            columns["variance_explained"] = _explained_by_each(self, phi, X)
+            columns["variance_explained"] = _explained_by_each(self, X)
         return _frame(columns, index=_component_names(self), index_name="component")
 
     def variance_explained(
@@ -118,6 +118,7 @@ class ReadingMixin(UseMixin):
                 n[i] += chosen.sum(axis=0)
                 error[i] += (np.where(chosen, truth - mean, 0.0) ** 2).sum(axis=0)
                 total[i] += (np.where(chosen, truth, 0.0) ** 2).sum(axis=0, dtype=np.float64)
+        error, total = error * self.noise_ratio_**2, total * self.noise_ratio_**2
         names = column_labels(self) if per_column else None
         if names is None:
             n, error, total = (sums.sum(axis=1, keepdims=True) for sums in (n, error, total))
@@ -273,6 +274,7 @@ class ReadingMixin(UseMixin):
             for j in range(len(chosen)):
                 covered[j] += np.bincount(column, inside[j], minlength=len(n))
                 width[j] += np.bincount(column, high[j] - low[j], minlength=len(n))
+        width *= self.noise_ratio_
         names = column_labels(self) if per_column else None
         n = np.broadcast_to(n, covered.shape)
         if names is None:
@@ -343,15 +345,17 @@ def residual_blocks(model: ReadingMixin, X: Any) -> Iterator[tuple[Array, NDArra
         yield np.where(batch.observed, (batch.values - draw.mean) * draw.g_o**0.5, 0.0), batch.observed
 
 
-def _explained_by_each(model: ReadingMixin, phi: Array, X: Any) -> Array:
+def _explained_by_each(model: ReadingMixin, X: Any) -> Array:
     """Return by how much the squared error grows without each component, as a share of all squares."""
-    grown, total = np.zeros(len(phi)), 0.0
+    phi, total = model.components_ / model.scale_, 0.0
+    grown = np.zeros(len(phi))
     for batch in sequential(model._standardised(X), block_rows=_block_rows(model)):
         x = row_weights(model.posterior_, batch, model._row_algorithm(), model._stream)[:, model._order]
-        residual = np.where(batch.observed, batch.values - x @ phi, 0.0)
+        values = batch.values * model.noise_ratio_
+        residual = np.where(batch.observed, values - x @ phi, 0.0)
         # (r + x_k phi_k)^2 - r^2, summed over the observed entries
         grown += (2 * x * (residual @ phi.T) + x**2 * (batch.observed @ (phi**2).T)).sum(axis=0)
-        total += float((batch.values.astype(np.float64) ** 2).sum())
+        total += float((values**2).sum())
     return _ratio(grown, np.asarray(total))
 
 

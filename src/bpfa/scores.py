@@ -19,7 +19,8 @@ from bpfa._checks import (
 )
 from bpfa.algorithms import Algorithm
 from bpfa.data import ArrayRows, Batch
-from bpfa.integration import log_predictive, signal
+from bpfa.integration import log_predictive
+from bpfa.local import Gibbs, LocalState
 from bpfa.philox import MAX_SWEEP, Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Posterior
@@ -114,9 +115,17 @@ def posterior_draws(
         for view, x in zip(views, samples, strict=True):
             yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
     else:
+        # A Gibbs chain goes on from one draw of the globals to the next, which change little: it is then as
+        # long as all draws together, where a fresh one would end after a few sweeps. The two-step form would
+        # need the weights of features that are off, too.
+        goes_on = isinstance(algorithm.local, Gibbs) and algorithm.local.blocked
+        state: LocalState | None = None
         for m, view in enumerate(views):
-            samples = algorithm.local.samples(view, batch, local_stream.rows(batch.ids, m), 1)
-            yield PosteriorDraw(next(samples), view.phi, view.g_o, view.g_w)
+            samples = algorithm.local.samples(view, batch, local_stream.rows(batch.ids, m), 1, state)
+            x = next(samples)
+            yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
+            if goes_on:
+                state = LocalState((x != 0).astype(np.float64), x)
 
 
 def held_out_score(
@@ -191,18 +200,20 @@ def score_rows(
     n_draws: int,
     stream: Stream,
     integrated: bool = False,
+    units: Array | None = None,
 ) -> HeldOutScore:
     """Score the hidden entries of some rows; `batch` is what the local step sees of them.
 
     With `integrated`, the weights of every draw are integrated out where the algorithm lets them: the same
-    quantity with less variance.
+    quantity with less variance. With `units`, one a column, entries are scored as multiplied by them.
     """
     integrated = integrated and algorithm.draws_z_given_globals
     log_likelihood, mean = np.full(len(batch), -np.inf), np.zeros(truth.shape)
     for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
         if integrated:
-            given = (draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch)
-            log_density, expected = log_predictive(*given, truth, hidden), signal(*given).mean
+            log_density, expected = log_predictive(
+                draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, hidden
+            )
         else:
             expected = draw.mean
             error2 = np.where(hidden, truth - expected, 0.0) ** 2
@@ -212,8 +223,10 @@ def score_rows(
         log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
         mean += expected / n_draws
     n_entries = int(hidden.sum())
-    squared_error = (np.where(hidden, truth - mean, 0.0) ** 2).sum()
-    scale = max(n_entries, 1)
+    error = np.where(hidden, truth - mean, 0.0)
+    if units is not None:
+        error, log_likelihood = error * units, log_likelihood - hidden @ np.log(units)
+    squared_error, scale = (error**2).sum(), max(n_entries, 1)
     return HeldOutScore(float(log_likelihood.sum() / scale), float(squared_error / scale), n_entries)
 
 

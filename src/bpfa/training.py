@@ -15,7 +15,7 @@ from bpfa.gpu.local import OnDevice
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.gpu.rows import rows_on_device
 from bpfa.gpu.runtime import on_device
-from bpfa.initialise import data_posterior, gibbs_posterior, random_posterior
+from bpfa.initialise import data_posterior, gibbs_posterior, principal_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
@@ -30,6 +30,7 @@ __all__ = ["train"]
 INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "random": random_posterior,
     "data": data_posterior,
+    "principal": principal_posterior,
     "gibbs": gibbs_posterior,
 }
 

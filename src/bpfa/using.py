@@ -47,6 +47,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     component_probabilities_: Array
     mean_: Array
     scale_: Array
+    noise_ratio_: Array
     noise_std_: Array
     n_steps_: int
     _order: NDArray[np.int64]
@@ -115,8 +116,8 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
             seen = standardised.of(batch)
             mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
-            means.append(np.where(batch.observed, batch.values, mean * self.scale_ + self.mean_))
-            stds.append(np.where(batch.observed, 0.0, std * self.scale_))
+            means.append(np.where(batch.observed, batch.values, mean * self._unit + self.mean_))
+            stds.append(np.where(batch.observed, 0.0, std * self._unit))
         filled = like_input(np.concatenate(means), X)
         return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
 
@@ -162,6 +163,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 n_draws=n_draws,
                 stream=self._stream,
                 integrated=True,
+                units=self.noise_ratio_,
             )
             units = (mask @ log_scale).sum() / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
@@ -178,7 +180,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         n_samples = check_integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        return sample_rows(self.posterior_, n_samples, rng) * self.scale_ + self.mean_
+        return sample_rows(self.posterior_, n_samples, rng) * self._unit + self.mean_
 
     def annotate(self, adata: Any, *, layer: str | None = None, imputed: bool = False) -> None:
         """Write what the model says of the observations of an AnnData object into it.
@@ -214,7 +216,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _hidden_blocks(
         self, X: Any, hidden: Any, block_rows: int
     ) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
-        """Yield some standardised rows at a time as the model sees them, as they are, and what is hidden."""
+        """Yield some rows at a time in the model's units: as it sees them, as they are, what is hidden."""
         rows = self._standardised(X)
         source: HiddenRows | MaskedRows
         if hidden is None:
@@ -237,6 +239,11 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return len(self.components_)
 
     @property
+    def _unit(self) -> Array:
+        """What is 1 in the model, in the units of the data."""
+        return self.scale_ * self.noise_ratio_
+
+    @property
     def _stream(self) -> Stream:
         return self.settings_.stream.child("use")
 
@@ -255,4 +262,4 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return replace(self._settings(), options=longer).chosen(self.n_jobs)
 
     def _standardised(self, X: Any) -> StandardisedRows:
-        return StandardisedRows(rows_of_input(self, X, reset=False), self.mean_, self.scale_)
+        return StandardisedRows(rows_of_input(self, X, reset=False), self.mean_, self._unit)

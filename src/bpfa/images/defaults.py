@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-__all__ = ["default_patch_size", "default_stride"]
+__all__ = ["default_patch_size", "default_steps", "default_stride"]
 
 # Features that a picture may have: those it does not need stay unused.
 N_COMPONENTS = 256
-# Steps, and rows of a step.
-N_STEPS, BATCH_SIZE = 1000, 4096
+# Rows of a step.
+BATCH_SIZE = 4096
 # Step t has size (t + STEP_DELAY)^-STEP_DECAY.
 STEP_DELAY, STEP_DECAY = 5.0, 0.5
 # Independent features: a step costs a third of one with joint features, and the picture is as good.
@@ -53,6 +53,19 @@ def default_patch_size(height: int, width: int, n_channels: int, observed: float
     least = max(NARROWEST, ceil(sqrt(FEWEST_PIXELS / observed)))
     affordable = int(sqrt(MAX_NUMBERS / n_channels))
     return max(min(max(NARROW, wanted), affordable), min(least, NARROW))
+
+
+def default_steps(observed: float) -> int:
+    """Return the number of steps: half as many where less than a third of the pixels is observed.
+
+    There patches say little, and more steps let features fit what single pixels happen to be.
+
+    Examples
+    --------
+    >>> default_steps(1.0), default_steps(0.2)
+    (1000, 500)
+    """
+    return 1000 if observed >= 1 / 3 else 500
 
 
 def default_stride(size: tuple[int, int]) -> int:

@@ -78,7 +78,8 @@ def inpaint(
         As in `BPFA`.
     max_epochs, max_steps, max_time : optional
         Limits of the training, of which the first that is reached ends it, as in `BPFA`; 1000 steps by
-        default. The restoration after it takes its own time, about as much for a megapixel.
+        default, 500 where less than a third of the pixels is observed. The restoration after it takes its own
+        time, about as much for a megapixel.
     n_draws : int
         Draws from the posterior behind the restored picture.
     random_state : int, RandomState or None
@@ -229,12 +230,13 @@ def _restored(
     if parameters["n_components"] is None:
         parameters["n_components"] = min(rows.n_rows, defaults.N_COMPONENTS)
     if all(parameters[name] is None for name in ("max_epochs", "max_steps", "max_time")):
-        parameters["max_steps"] = defaults.N_STEPS
+        parameters["max_steps"] = defaults.default_steps(float(canvas.observed.mean()))
     model = BPFA(
         batch_size=min(rows.n_rows, defaults.BATCH_SIZE),
         step_delay=defaults.STEP_DELAY,
         step_decay=defaults.STEP_DECAY,
         standardize=False,
+        noise="shared",
         verbose=verbose,
         **parameters,
     ).fit(rows, callbacks=callbacks)

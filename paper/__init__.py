@@ -1,0 +1,1 @@
+"""Every figure, table and claim of the paper, reproduced: `python -m paper NAME`."""
