@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa/kernels -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint bench paper paper-quick browser sanitize clean
+.PHONY: demo test lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
@@ -16,7 +16,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h')
+	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
@@ -49,6 +49,17 @@ sanitize: $(VENV)/installed
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  $(VENV)-sanitize/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/test_kernels.py tests/test_philox.py \
 	  tests/test_statistics.py tests/test_local_bounds.py tests/test_geweke_local.py
+
+# Every variant of the GPU's kernels, with nvcc; no GPU is needed.
+cuda: $(VENV)/installed
+	BPFA_ALL_CUDA_VARIANTS=1 $(BIN)/python -m pytest -q -n auto tests/test_cuda_sources.py
+
+# The GPU's kernels under NVIDIA's checkers of memory and of races, on small problems.
+sanitize-gpu:
+	compute-sanitizer --error-exitcode 1 --target-processes all $(PYTHON) -m pytest -p no:cacheprovider -q \
+	  -m gpu tests/test_gpu.py -k "specification and not large or bits or strips"
+	compute-sanitizer --tool racecheck --error-exitcode 1 --target-processes all $(PYTHON) -m pytest \
+	  -p no:cacheprovider -q -m gpu tests/test_gpu.py -k "specification and gibbs-False-False"
 
 clean:
 	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -123,11 +123,17 @@ def imputation(results: dict) -> str:
     return markdown(results)
 
 
+def gpu(results: dict) -> str:
+    from benchmarks.gpu import markdown
+
+    return markdown(results)
+
+
 def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
     kernels = (peers, sparse, methods, ceilings, growth)
     files = dict.fromkeys(kernels, "kernels") | {
-        write: write.__name__ for write in (memory, defaults, images, image_defaults, imputation)
+        write: write.__name__ for write in (memory, defaults, images, image_defaults, imputation, gpu)
     }
     path = HERE / "README.md"
     text = path.read_text()

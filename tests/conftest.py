@@ -8,14 +8,25 @@ import pytest
 # concerns threads asks for them by name. Read by OpenMP when the kernels are loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import bpfa.gpu.local
 import bpfa.kernels
 import bpfa.local
+from bpfa.gpu.runtime import cuda_problem
 
 
-def compiled(dtype):
+def pytest_collection_modifyitems(items):
+    """Skip what needs a GPU where none can be used."""
+    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    problem = cuda_problem() if on_gpu else None
+    if problem is not None:
+        for item in on_gpu:
+            item.add_marker(pytest.mark.skip(reason=problem))
+
+
+def compiled(dtype, kernels=bpfa.kernels):
     """The compiled methods in one precision."""
     names = ("Gibbs", "MeanField", "SpikeSlab")
-    return SimpleNamespace(**{name: partial(getattr(bpfa.kernels, name), dtype=dtype) for name in names})
+    return SimpleNamespace(**{name: partial(getattr(kernels, name), dtype=dtype) for name in names})
 
 
 # Whatever has the classes Gibbs, MeanField and SpikeSlab; a new backend is a new line.
@@ -23,16 +34,23 @@ BACKENDS = {
     "numpy": bpfa.local,
     "float64": compiled("float64"),
     "float32": compiled("float32"),
+    "cuda float64": compiled("float64", bpfa.gpu.local),
+    "cuda float32": compiled("float32", bpfa.gpu.local),
 }
 
 
-@pytest.fixture(params=BACKENDS)
+def backends(*names):
+    """As parameters, those of the GPU marked."""
+    return [pytest.param(name, marks=[pytest.mark.gpu] if "cuda" in name else []) for name in names]
+
+
+@pytest.fixture(params=backends(*BACKENDS))
 def methods(request):
     """The three local methods of a backend."""
     return BACKENDS[request.param]
 
 
-@pytest.fixture(params=[name for name in BACKENDS if name != "float32"])
+@pytest.fixture(params=backends(*(name for name in BACKENDS if "float32" not in name)))
 def precise_methods(request):
     """The three local methods of a backend, for what must hold to more digits than single precision has."""
     return BACKENDS[request.param]

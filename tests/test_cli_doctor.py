@@ -28,7 +28,7 @@ def test_what_people_see(run, monkeypatch):
     monkeypatch.setattr(doctor, "version", lambda name: None if name == "zarr" else "1.0")
     shown = run("doctor").out
     assert "pip install 'bpfa[zarr]'" in shown
-    assert "CPUs only" in shown
+    assert "GPU" in shown
     assert run("doctor", "-q") == (0, "", "")
 
 
@@ -63,4 +63,4 @@ def test_gpu(monkeypatch, there, said):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: there)
     monkeypatch.setattr(doctor.subprocess, "run", doctor.subprocess.run)
     assert said in doctor.gpu()
-    assert "CPUs only" in doctor.gpu()
+    assert "CPU is used" in doctor.gpu()

@@ -8,13 +8,12 @@ import numpy as np
 
 from bpfa import kernels, local
 from bpfa._checks import check_choice
-from bpfa.data import Batch
-from bpfa.features import JointFeatures
+from bpfa.gpu import local as cuda
+from bpfa.gpu.runtime import named_device
 from bpfa.local import LocalMethod
-from bpfa.posterior import GlobalPosterior
-from bpfa.view import GlobalView
+from bpfa.philox import GlobalDraws
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "check_device"]
 
 
 class Algorithm(NamedTuple):
@@ -24,8 +23,8 @@ class Algorithm(NamedTuple):
     view: Literal["expected", "sampled"]
     local: LocalMethod
 
-    def view_of(self, posterior: GlobalPosterior, rng: np.random.Generator) -> GlobalView:
-        """Return what the local method is to see of the posterior."""
+    def view_of(self, posterior: Any, rng: np.random.Generator | GlobalDraws) -> Any:
+        """Return what the local method is to see of the posterior, where that is."""
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
 
     @property
@@ -33,10 +32,9 @@ class Algorithm(NamedTuple):
         """Whether z is drawn given the same draw of the globals, so that weights can be integrated out."""
         return self.view == "sampled" and isinstance(self.local, local.Gibbs)
 
-    def check_suits(self, posterior: GlobalPosterior, batch: Batch) -> None:
+    def check_suits(self, posterior: Any, batch: Any) -> None:
         """Refuse what no expected view can show: joint features of rows with missing entries."""
-        joint = isinstance(posterior.features, JointFeatures)
-        if self.view == "expected" and joint and not batch.complete:
+        if self.view == "expected" and posterior.joint and not batch.complete:
             raise ValueError(
                 f"features='joint': {self.name!r} sees expectations, and can have joint features only where "
                 "no entry is missing; expected features='factorised', or an algorithm that sees a draw, such "
@@ -64,8 +62,21 @@ ALGORITHMS: dict[str, Cell] = {
 """Name -> (view, local method)."""
 
 
-DEVICES = {"cpu": kernels, "numpy": local}
-"""Device -> where its local methods are; "numpy" is the readable specification, many times slower."""
+DEVICES = {"cpu": kernels, "numpy": local, "cuda": cuda}
+"""Kind of device -> where its local methods are; "numpy" is the readable specification, many times slower."""
+
+
+def check_device(device: Any) -> str:
+    """Return the device that a name stands for: "auto" is a GPU where one can be used, and the CPU elsewhere.
+
+    Examples
+    --------
+    >>> check_device("cpu")
+    'cpu'
+    """
+    kind = device.split(":")[0] if isinstance(device, str) and device.startswith("cuda:") else device
+    check_choice("device", kind, ("auto", *DEVICES))
+    return named_device(device)
 
 
 def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
@@ -76,10 +87,11 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     name : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
     device : str
-        "cpu" for the compiled kernels, "numpy" for the specification they are tested against.
+        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
+        is one, "numpy" for the specification they are tested against.
     **options
-        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others; `n_jobs` and
-        `dtype` on the CPU.
+        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others; `dtype`, and
+        `n_jobs` on the CPU.
 
     Examples
     --------
@@ -91,7 +103,10 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     ValueError: algorithm='gibs': expected one of 'mf-svi', 'mf-ssvi', 'titsias-svi', ... 'gibbs'
     """
     cell = ALGORITHMS[check_choice("algorithm", name, tuple(ALGORITHMS))]
-    method = getattr(DEVICES[check_choice("device", device, tuple(DEVICES))], cell.method)
+    device = check_device(device)
+    method = getattr(DEVICES[device.split(":")[0]], cell.method)
     for option in options:
         check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
+    if device.startswith("cuda"):
+        options["device"] = device
     return Algorithm(name, cell.view, method(**options))

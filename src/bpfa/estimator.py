@@ -20,6 +20,7 @@ from bpfa.checkpoint import Checkpoint, Clock
 from bpfa.column_noise import column_noise
 from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
 from bpfa.fitting import Callback, Fit, Settings
+from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.history import History
 from bpfa.inputs import rows_of_input
 from bpfa.kernels.gaussian import limited_threads
@@ -100,8 +101,9 @@ class BPFA(ReadingMixin, BaseEstimator):
         default those seen so far.
     sparse_output : bool
         Let `transform` return a CSR array.
-    device : {"auto", "cpu", "numpy"}
-        "numpy" is the readable specification, many times slower.
+    device : {"auto", "cpu", "cuda", "cuda:1", ..., "numpy"}
+        "auto" is a GPU where one can be used, and the CPU elsewhere; "numpy" is the readable specification,
+        many times slower. A device that is asked for by name is used, or an error says what is in the way.
     n_jobs : int, optional
         Threads; all by default.
     random_state : int, RandomState or None
@@ -255,9 +257,8 @@ class BPFA(ReadingMixin, BaseEstimator):
             fit = Fit(seen, settings, limits, units=scale.noise_ratio, n_jobs=threads, **saved)
 
             def save() -> None:
-                self._keep(
-                    fit.settings, fit.posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows
-                )
+                posterior = on_host(fit.posterior)
+                self._keep(fit.settings, posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows)
                 if checkpoint is not None:
                     self.save(checkpoint.path)
 
@@ -268,6 +269,7 @@ class BPFA(ReadingMixin, BaseEstimator):
                     if clock is not None and clock.due(progress.step):
                         save()
                         clock.saved(progress.step)
+                _refuse_failure(fit)
             except (KeyboardInterrupt, NonFiniteError) as error:
                 fit.stopped_by = "interrupt" if isinstance(error, KeyboardInterrupt) else "failure"
                 if fit.posterior is not None:
@@ -315,7 +317,10 @@ class BPFA(ReadingMixin, BaseEstimator):
             posterior = self.posterior_
         check_instance("posterior_", posterior, GlobalPosterior)
         assert isinstance(posterior, GlobalPosterior)
-        posterior = replace(posterior, n_rows=max(total, n_seen + rows.n_rows))
+        n_rows = max(total, n_seen + rows.n_rows)
+        moving: Any = replace(posterior, n_rows=n_rows)
+        if settings.device.startswith("cuda"):
+            moving = DevicePosterior.of(moving, settings.device, "float32")
         schedule = Schedule(settings.step_delay, settings.step_decay)
         chosen = settings.chosen(self._threads())
         began, before = time.perf_counter(), history.seconds
@@ -323,11 +328,11 @@ class BPFA(ReadingMixin, BaseEstimator):
             for batch in sequential(seen, block_rows=settings.batch_size):
                 step, rho = step + 1, schedule(step + 1)
                 keyed = Batch(batch.values, batch.observed, batch.ids + n_seen)
-                posterior = svi_step(posterior, keyed, chosen, step=step, rho=rho, stream=settings.stream)
-                progress = Progress(step, (n_seen + len(batch)) / posterior.n_rows, 0.0, rho, posterior)
+                moving = svi_step(moving, keyed, chosen, step=step, rho=rho, stream=settings.stream)
+                progress = Progress(step, (n_seen + len(batch)) / n_rows, 0.0, rho, moving)
                 history.add(progress, before + time.perf_counter() - began)
         n_seen += rows.n_rows
-        self._keep(settings, posterior, step, history, "partial_fit", scale, n_seen)
+        self._keep(settings, on_host(moving), step, history, "partial_fit", scale, n_seen)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -442,6 +447,15 @@ def _noise_scaled(standardised: StandardisedRows, settings: Settings) -> Scale:
             visible = HiddenRows(standardised, settings.held_out, stream)
         ratio = column_noise(visible, settings.n_features, stream.child("column noise"))
     return Scale(standardised.mean, standardised.scale, ratio)
+
+
+def _refuse_failure(fit: Fit) -> None:
+    """Refuse a fit on a device one of whose last steps could not be made."""
+    if isinstance(fit.posterior, DevicePosterior):
+        try:
+            fit.posterior.check_finite()
+        except ValueError as error:
+            raise NonFiniteError(fit.step, fit.posterior.host, str(error)) from error
 
 
 def _as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:

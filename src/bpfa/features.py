@@ -11,7 +11,7 @@ from bpfa._checks import Array, check_array, check_instance
 from bpfa.data import Batch
 from bpfa.kernels.gaussian import gaussian_draws
 from bpfa.local import LocalMethod
-from bpfa.philox import RowDraws
+from bpfa.philox import GlobalDraws, RowDraws
 from bpfa.statistics import JointSums, LocalSums
 from bpfa.view import GlobalView
 
@@ -78,7 +78,7 @@ class FactorisedFeatures:
         """Return phi and v of the expected view."""
         return self.mean, self.variance
 
-    def sampled(self, rng: np.random.Generator) -> Array:
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> Array:
         """Return a draw of phi, K x D."""
         draw: Array = self.mean + rng.standard_normal(self.mu.shape) / np.sqrt(self.tau)
         return draw
@@ -180,7 +180,7 @@ class JointFeatures:
         root = np.linalg.cholesky(np.linalg.inv(self.P[0]))
         return np.hstack([self.mean, n_columns**0.5 * root]), np.zeros((n_features, 1))
 
-    def sampled(self, rng: np.random.Generator) -> Array:
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> Array:
         """Return a draw of phi, K x D."""
         return gaussian_draws(self.P, self.h, rng.standard_normal(self.h.shape))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bpfa._checks import Array
 from bpfa.algorithms import Algorithm, algorithm
 from bpfa.data import Batch, HiddenRows, Rows, sample_ids
+from bpfa.gpu.posterior import on_host
 from bpfa.history import History
 from bpfa.model import Priors
 from bpfa.philox import Stream
@@ -63,8 +64,8 @@ class Settings:
         return algorithm(self.algorithm, device=self.device, **self.options, **self.threads(n_jobs))
 
     def threads(self, n_jobs: int | None) -> dict[str, Any]:
-        """Return the option that limits threads, which the specification does not have."""
-        return {} if self.device == "numpy" else {"n_jobs": n_jobs}
+        """Return the option that limits threads, which only the kernels of the CPU have."""
+        return {"n_jobs": n_jobs} if self.device == "cpu" else {}
 
     def document(self) -> dict[str, Any]:
         """Return the settings as JSON can say them."""
@@ -176,7 +177,7 @@ class Fit:
         assert self.held_out is not None
         assert self.posterior is not None
         return score_rows(
-            self.posterior,
+            on_host(self.posterior),
             *self.held_out,
             self.settings.chosen(self.n_jobs),
             n_draws=SCORED_DRAWS,

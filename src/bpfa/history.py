@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.gpu.posterior import DevicePosterior, read_summaries
 from bpfa.progress import Progress
 from bpfa.scores import HeldOutScore
 
 __all__ = ["History"]
+
+# Steps on a device whose summaries may wait to be read.
+MOST_UNREAD = 1000
 
 
 class History:
@@ -36,37 +40,55 @@ class History:
     COUNTS = ("step", "n_active")
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
-        self.lists: dict[str, list[float]] = {
+        self._lists: dict[str, list[float]] = {
             name: [] if arrays is None else list(arrays[name].tolist()) for name in self.COLUMNS
         }
+        self._unread: list[Any] = []
 
     def __len__(self) -> int:
-        return len(self.lists["step"])
+        return len(self._lists["step"])
+
+    @property
+    def lists(self) -> dict[str, list[float]]:
+        """The columns, after waiting for what a device has yet to tell of the last steps."""
+        if self._unread:
+            summaries, self._unread = read_summaries(self._unread), []
+            first = len(self) - len(summaries)
+            for name, column in zip(("noise_std", "n_active"), summaries.T[:2], strict=True):
+                self._lists[name][first:] = column.tolist()
+        return self._lists
 
     def add(self, progress: Progress, seconds: float, score: HeldOutScore | None = None) -> None:
         """Add the line of a step; `seconds` are those of the whole fit, earlier runs included."""
+        posterior = progress.posterior
+        on_device = isinstance(posterior, DevicePosterior)
+        if isinstance(posterior, DevicePosterior):
+            # Asking for it would wait for the device; it is read when somebody looks.
+            self._unread.append(posterior.summary)
         line = (
             progress.step,
             progress.epoch,
             seconds,
             progress.rho,
-            progress.posterior.noise_std,
-            progress.posterior.n_active(),
+            np.nan if on_device else posterior.noise_std,
+            0 if on_device else posterior.n_active(),
             np.nan if score is None else score.log_likelihood,
             np.nan if score is None else score.mse,
         )
         for name, value in zip(self.COLUMNS, line, strict=True):
-            self.lists[name].append(value)
+            self._lists[name].append(value)
+        if len(self._unread) >= MOST_UNREAD:
+            _ = self.lists
 
     @property
     def seconds(self) -> float:
         """Seconds of training so far."""
-        return self.lists["seconds"][-1] if self.lists["seconds"] else 0.0
+        return self._lists["seconds"][-1] if self._lists["seconds"] else 0.0
 
     @property
     def scores(self) -> list[float]:
         """The held-out log-likelihoods that were taken, in order."""
-        return [value for value in self.lists["held_out_log_likelihood"] if not np.isnan(value)]
+        return [value for value in self._lists["held_out_log_likelihood"] if not np.isnan(value)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the columns as arrays of one length."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bpfa._checks import Array
 from bpfa.data import ArrayRows, Rows, as_rows, column_names
+from bpfa.gpu.arrays import is_cuda_array, like_cuda_array
 
 __all__ = ["like_input", "rows_of_input"]
 
@@ -47,7 +48,7 @@ def _is_source(X: Any) -> bool:
     if isinstance(X, (Rows, np.memmap, np.ma.MaskedArray)):
         return True
     library = type(X).__module__.split(".")[0]
-    return library in ("anndata", "h5py", "zarr") or hasattr(X, "tocsr")
+    return library in ("anndata", "h5py", "zarr") or hasattr(X, "tocsr") or is_cuda_array(X)
 
 
 def _check_columns(estimator: Any, rows: Rows, *, reset: bool) -> None:
@@ -75,7 +76,9 @@ def _check_columns(estimator: Any, rows: Rows, *, reset: bool) -> None:
 
 
 def like_input(values: Array | NDArray[Any], X: Any) -> Any:
-    """Return a rows x columns array as the frame that X is, or as it is."""
+    """Return a rows x columns array as the frame that X is, on the device where X is, or as it is."""
+    if is_cuda_array(X):
+        return like_cuda_array(values, X)
     library = type(X).__module__.split(".")[0]
     if library == "pandas":
         return type(X)(values, index=X.index, columns=X.columns)

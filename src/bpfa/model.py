@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bpfa._checks import Array, check_instance, check_integer, check_number
-from bpfa.philox import Stream
+from bpfa.philox import GlobalDraws, Stream
 
 __all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw"]
 
@@ -88,7 +88,7 @@ class Synthetic(NamedTuple):
         return (self.z * self.w) @ self.phi
 
 
-def log_gamma_draw(shape: Array, rng: np.random.Generator) -> Array:
+def log_gamma_draw(shape: Array, rng: np.random.Generator | GlobalDraws) -> Array:
     """Logarithm of Gamma(shape, 1) draws, exact where the draw itself would underflow to zero."""
     # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
     boosted = np.log(rng.standard_gamma(np.asarray(shape) + 1.0))

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bpfa import defaults
 from bpfa._checks import check_choice, check_integer, check_number
-from bpfa.algorithms import ALGORITHMS, DEVICES
+from bpfa.algorithms import ALGORITHMS, check_device
 from bpfa.features import FEATURES
 from bpfa.fitting import Settings
 from bpfa.model import as_priors
@@ -54,7 +54,7 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
     noise = check_choice("noise", parameters["noise"], ("auto", *NOISE))
     if noise == "auto":
         noise = defaults.default_noise(n_columns)
-    device = check_choice("device", parameters["device"], ("auto", *DEVICES))
+    device = check_device(parameters["device"])
     held_out = check_number("held_out", parameters["held_out"], low=0.0, high=0.9)
     if parameters["patience"] is not None and not held_out:
         raise ValueError(
@@ -74,7 +74,7 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
         noise=noise,
         held_out=held_out,
         options=local_options(parameters, cell.method),
-        device="cpu" if device == "auto" else device,
+        device=device,
         key=_key(parameters["random_state"]),
     )
 

@@ -19,6 +19,7 @@ Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from scipy.special import ndtri
 
 from bpfa._checks import check_integer
 
-__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "RowDraws", "Stream", "philox4x32"]
+__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32"]
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -36,7 +37,7 @@ MAX_ROW_ID = 2**40 - 1
 MAX_SWEEP = 2**16 - 1
 
 # Kinds of draw: they keep the words of different uses apart.
-UNIFORM, NORMAL, GENERATOR, CHILD = range(4)
+UNIFORM, NORMAL, GENERATOR, CHILD, GLOBAL = range(5)
 
 
 def philox4x32(counters: NDArray[np.uint32], key: int) -> NDArray[np.uint32]:
@@ -103,24 +104,123 @@ class Stream:
 
     def child(self, purpose: str) -> Stream:
         """Return an independent stream for another purpose, such as prediction."""
-        # A name of any length becomes a key by absorbing its bytes four at a time.
-        if not purpose:
-            raise ValueError("purpose='': expected a name")
-        key, data = self.key, purpose.encode()
-        for i in range(0, len(data), 4):
-            word = int.from_bytes(data[i : i + 4], "little")
-            block = philox4x32(np.array([word, CHILD << 16, len(data), i], dtype=np.uint32), key)
-            key = int(block[0]) | int(block[1]) << 32
-        return Stream(key)
+        return Stream(_child_key(self.key, purpose))
 
     def generator(self, step: int) -> np.random.Generator:
         """NumPy generator for the draws of one step that belong to no row."""
         counter = np.array([0, GENERATOR << 16, step >> 32, step & 0xFFFFFFFF], dtype=np.uint32)
         return np.random.default_rng(philox4x32(counter, self.key))
 
+    def globals(self, step: int) -> GlobalDraws:
+        """Draws of the globals at one step, the same on every device."""
+        return GlobalDraws(self.key, step)
+
     def rows(self, ids: NDArray[np.int64], step: int) -> RowDraws:
         """Draws of the rows with these ids at one step."""
         return RowDraws(self.key, ids, step)
+
+
+@lru_cache(maxsize=256)
+def _child_key(key: int, purpose: str) -> int:
+    # A name of any length becomes a key by absorbing its bytes four at a time.
+    if not purpose:
+        raise ValueError("purpose='': expected a name")
+    data = purpose.encode()
+    for i in range(0, len(data), 4):
+        word = int.from_bytes(data[i : i + 4], "little")
+        block = philox4x32(np.array([word, CHILD << 16, len(data), i], dtype=np.uint32), key)
+        key = int(block[0]) | int(block[1]) << 32
+    return key
+
+
+class GlobalDraws:
+    """The random numbers of the globals at one step, by the methods of a NumPy generator that a view needs.
+
+    A number is a pure function of (key, step, how many calls came before, place in the array), so that a GPU
+    draws the same. The counter of a block is (block, kind and attempt, call, step).
+
+    Parameters
+    ----------
+    key : int
+    step : int
+
+    Examples
+    --------
+    >>> nine, five = (GlobalDraws(7, step=1).standard_normal(n) for n in (9, 5))
+    >>> bool((nine[:5] == five).all())
+    True
+    >>> draws = GlobalDraws(7, step=1).standard_gamma(np.full(10_000, 3.0))
+    >>> bool(abs(draws.mean() - 3) < 0.1), bool(abs(draws.var() - 3) < 0.2)
+    (True, True)
+    """
+
+    def __init__(self, key: int, step: int) -> None:
+        self.key, self.step = key, step
+        self.n_calls = 0
+
+    def standard_normal(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Standard normal numbers."""
+        normals: NDArray[np.float64] = ndtri(self._uniform(size))
+        return normals
+
+    def standard_exponential(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Exponential numbers of mean one."""
+        return -np.log(self._uniform(size))
+
+    def standard_gamma(self, shape: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Gamma numbers of these shapes."""
+        # Marsaglia & Tsang, "A simple method for generating gamma variables", ACM Transactions on
+        # Mathematical Software 26 (2000): a normal and a uniform number an attempt.
+        shapes = np.asarray(shape, dtype=np.float64)
+        small = shapes < 1
+        d = np.ravel(np.where(small, shapes + 1, shapes)) - 1 / 3
+        c = 1 / np.sqrt(9 * d)
+        draws, left = np.full(d.shape, np.nan), np.flatnonzero(np.isfinite(d))
+        first = self._words(np.arange(d.size), attempt=0)
+        for attempt in range(MAX_SWEEP + 1):
+            words = first[left] if attempt == 0 else self._words(left, attempt)
+            normal, u = ndtri(_grid(words[:, 0])), _grid(words[:, 1])
+            v = (1 + c[left] * normal) ** 3
+            d_left, positive = d[left], np.where(v > 0, v, 1.0)
+            bound = 0.5 * normal**2 + d_left - d_left * positive + d_left * np.log(positive)
+            accepted = (v > 0) & (np.log(u) < bound)
+            draws[left[accepted]] = (d_left * v)[accepted]
+            left = left[~accepted]
+            if not len(left):
+                break
+        self.n_calls += 1
+        # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
+        boost = _grid(first[:, 2]).reshape(shapes.shape)
+        draws = draws.reshape(shapes.shape)
+        return np.where(small, draws * boost ** (1 / np.where(small, shapes, 1.0)), draws)
+
+    def integers(self, high: int) -> int:
+        """Integer from 0 to high - 1."""
+        return int(self._uniform(1)[0] * high)
+
+    def gamma(self, shape: float) -> float:
+        """Gamma number of this shape."""
+        return float(self.standard_gamma(np.array([shape]))[0])
+
+    def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
+        n = int(np.prod(size))
+        words = self._words(np.arange(-(-n // 4)), attempt=0)
+        self.n_calls += 1
+        return _grid(words.ravel()[:n]).reshape(size)
+
+    def _words(self, blocks: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
+        from bpfa.kernels._cpu import philox4x32 as compiled_philox4x32
+
+        counters = np.empty((len(blocks), 4), dtype=np.uint32)
+        counters[:, 0] = blocks
+        counters[:, 1:] = GLOBAL << 16 | attempt, self.n_calls, self.step & 0xFFFFFFFF
+        compiled_philox4x32(counters, self.key)
+        return counters
+
+
+def _grid(words: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
+    return (words.astype(np.float64) + 0.5) * 2.0**-32
 
 
 @dataclass(frozen=True)
@@ -156,12 +256,9 @@ class RowDraws:
 
     def uniform(self, sweep: int, n_features: int) -> NDArray[np.float64]:
         """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
-        return self._grid(UNIFORM, sweep, n_features)
+        return _grid(self.words(UNIFORM, sweep, n_features))
 
     def normal(self, sweep: int, n_features: int) -> NDArray[np.float64]:
         """Standard normal numbers, by the inverse of the normal distribution function."""
-        normals: NDArray[np.float64] = ndtri(self._grid(NORMAL, sweep, n_features))
+        normals: NDArray[np.float64] = ndtri(_grid(self.words(NORMAL, sweep, n_features)))
         return normals
-
-    def _grid(self, kind: int, sweep: int, n_features: int) -> NDArray[np.float64]:
-        return (self.words(kind, sweep, n_features).astype(np.float64) + 0.5) * 2.0**-32

@@ -12,7 +12,7 @@ from bpfa.data import Batch
 from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.local import LocalMethod
 from bpfa.model import Priors, log_gamma_draw
-from bpfa.philox import RowDraws
+from bpfa.philox import GlobalDraws, RowDraws
 from bpfa.statistics import JointSums, LocalSums
 from bpfa.view import GlobalView
 
@@ -80,6 +80,11 @@ class GlobalPosterior:
         return self.features.shape[1]
 
     @property
+    def joint(self) -> bool:
+        """Whether features are joint."""
+        return isinstance(self.features, JointFeatures)
+
+    @property
     def pi(self) -> Array:
         """E[pi_k]."""
         pi: Array = self.a / (self.a + self.b)
@@ -106,7 +111,7 @@ class GlobalPosterior:
             g_w=self.e / self.f,
         )
 
-    def sampled(self, rng: np.random.Generator) -> GlobalView:
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
         """Return a sampled view: a draw of every global, as structured algorithms see."""
         return GlobalView(
             phi=self.features.sampled(rng),

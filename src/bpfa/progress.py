@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bpfa.view import GlobalView
+from bpfa.philox import GlobalDraws
 
 __all__ = ["NonFiniteError", "Posterior", "Progress"]
 
@@ -30,7 +30,7 @@ class Posterior(Protocol):
     def n_active(self) -> int:
         """Count the features in use."""
 
-    def sampled(self, rng: np.random.Generator) -> GlobalView:
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> Any:
         """Return a draw of every global."""
 
 

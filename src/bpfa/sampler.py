@@ -17,7 +17,7 @@ from bpfa.features import FEATURES, JointFeatures
 from bpfa.local import Gibbs, LocalState
 from bpfa.local.gibbs import moments
 from bpfa.model import Priors, log_gamma_draw
-from bpfa.philox import Stream
+from bpfa.philox import GlobalDraws, Stream
 from bpfa.posterior import WEIGHTS
 from bpfa.progress import NonFiniteError, Progress
 from bpfa.statistics import JointSums
@@ -61,7 +61,7 @@ class ChainPosterior:
         used = self.state.z.sum(axis=0)
         return int((used > max(1.0, share * len(self.state.z))).sum())
 
-    def sampled(self, rng: np.random.Generator) -> GlobalView:
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
         """Return one of the kept states."""
         return self.views[rng.integers(len(self.views))]
 

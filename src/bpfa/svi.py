@@ -6,16 +6,20 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from itertools import count
+from typing import Any, TypeVar
 
 from bpfa._checks import check_instance, check_integer
 from bpfa.algorithms import Algorithm
-from bpfa.data import Batch, Rows, read_batches
+from bpfa.data import Rows, read_batches
+from bpfa.gpu.posterior import DevicePosterior
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import NonFiniteError, Progress
 from bpfa.schedule import Schedule
 
 __all__ = ["svi", "svi_step"]
+
+Moving = TypeVar("Moving", bound=GlobalPosterior | DevicePosterior)
 
 
 def _epochs(step: int, n_rows: int, batch_size: int) -> float:
@@ -28,21 +32,25 @@ def _epochs(step: int, n_rows: int, batch_size: int) -> float:
 
 
 def svi_step(
-    posterior: GlobalPosterior,
-    batch: Batch,
+    posterior: Moving,
+    batch: Any,
     algorithm: Algorithm,
     *,
     step: int,
     rho: float,
     stream: Stream,
-) -> GlobalPosterior:
-    """Return the posterior after a step of size rho on a batch; `step` and the row ids key what is random."""
+) -> Moving:
+    """Return the posterior after a step of size rho on a batch; `step` and the row ids key what is random.
+
+    The batch is on the device of the posterior, or will be copied to it.
+    """
     algorithm.check_suits(posterior, batch)
     try:
-        view = algorithm.view_of(posterior, stream.child("global").generator(step))
+        view: Any = algorithm.view_of(posterior, stream.child("global").globals(step))
         draws = stream.child("local").rows(batch.ids, step)
-        sums = posterior.local_sums(algorithm.local, view, batch, draws)
-        return posterior.step(sums, rho, view.g_o)
+        sums: Any = posterior.local_sums(algorithm.local, view, batch, draws)
+        moved: Moving = posterior.step(sums, rho, view.g_o)  # type: ignore[assignment]
+        return moved
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
         raise NonFiniteError(step, posterior, str(error)) from error
@@ -50,7 +58,7 @@ def svi_step(
 
 def svi(
     rows: Rows,
-    posterior: GlobalPosterior,
+    posterior: GlobalPosterior | DevicePosterior,
     algorithm: Algorithm,
     *,
     n_steps: int | None,
@@ -64,8 +72,8 @@ def svi(
     Parameters
     ----------
     rows : Rows
-    posterior : GlobalPosterior
-        lambda^(0), or where an earlier run stood.
+    posterior : GlobalPosterior or DevicePosterior
+        lambda^(0), or where an earlier run stood. On a device, steps are queued and not waited for.
     algorithm : Algorithm
     n_steps : int or None
         Steps to make; None for ever, until the caller stops.
@@ -96,7 +104,8 @@ def svi(
     batch_size = check_integer("batch_size", batch_size, low=1)
     first_step = check_integer("first_step", first_step, low=1)
     check_instance("rows", rows, Rows)
-    check_instance("posterior", posterior, GlobalPosterior)
+    if not isinstance(posterior, DevicePosterior):
+        check_instance("posterior", posterior, GlobalPosterior)
     check_instance("algorithm", algorithm, Algorithm)
     if posterior.n_columns != rows.n_columns or posterior.n_rows != rows.n_rows:
         raise ValueError(

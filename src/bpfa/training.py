@@ -7,10 +7,14 @@ from functools import partial
 from typing import Any
 
 from bpfa._checks import check_choice, check_instance, check_integer
-from bpfa.algorithms import ALGORITHMS
+from bpfa.algorithms import ALGORITHMS, check_device
 from bpfa.algorithms import algorithm as algorithm_named
 from bpfa.data import as_rows
 from bpfa.features import FEATURES
+from bpfa.gpu.local import OnDevice
+from bpfa.gpu.posterior import DevicePosterior, on_host
+from bpfa.gpu.rows import rows_on_device
+from bpfa.gpu.runtime import on_device
 from bpfa.initialise import data_posterior, gibbs_posterior, principal_posterior, random_posterior
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
@@ -83,7 +87,8 @@ def train(
     seed : int or Stream, optional
         The same seed gives the same result.
     device : str
-        "cpu" for the compiled kernels, "numpy" for the specification they are tested against.
+        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for a GPU, where data that fits and the posterior
+        stay, "auto" for a GPU where there is one, "numpy" for the specification they are tested against.
     posterior : GlobalPosterior or ChainPosterior, optional
         Where an earlier run with the same arguments stood, instead of a start of its own.
     first_step : int
@@ -91,7 +96,7 @@ def train(
         what an uninterrupted run would have done, bit for bit.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
-        `n_jobs` (threads) and `dtype` ("float32" or "float64") on the CPU.
+        `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
 
     Yields
     ------
@@ -108,6 +113,7 @@ def train(
     """
     rows = as_rows(data, missing)
     n_features = check_integer("n_features", n_features, low=1)
+    device = check_device(device)
     chosen = algorithm_named(algorithm, device=device, **options)
     priors = as_priors(priors)
     schedule = Schedule() if schedule is None else schedule
@@ -115,6 +121,7 @@ def train(
     n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
     first_step = check_integer("first_step", first_step, low=1)
     if posterior is not None:
+        posterior = on_host(posterior)
         check_instance("posterior", posterior, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
     batch_size = check_integer("batch_size", batch_size, low=1)
     if check_choice("weights", weights, WEIGHTS) == "active" and ALGORITHMS[algorithm].method == "MeanField":
@@ -142,6 +149,12 @@ def train(
             yield from gibbs_sampler(rows, view, priors, local=chosen.local, chain=chain, **form, **shared)
         else:
             assert isinstance(start, GlobalPosterior)
-            yield from svi(rows, start, chosen, batch_size=batch_size, schedule=schedule, **shared)
+            form_of_svi: dict[str, Any] = {"batch_size": batch_size, "schedule": schedule, **shared}
+            if isinstance(chosen.local, OnDevice):
+                with on_device(device):
+                    there = DevicePosterior.of(start, device, chosen.local.dtype)
+                    yield from svi(rows_on_device(rows), there, chosen, **form_of_svi)
+            else:
+                yield from svi(rows, start, chosen, **form_of_svi)
 
     return steps()

@@ -14,10 +14,11 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._checks import Array, check_integer
-from bpfa.algorithms import ALGORITHMS, Algorithm
+from bpfa.algorithms import ALGORITHMS, Algorithm, check_device
 from bpfa.data import AnnDataRows, Batch, HiddenRows, StandardisedRows, sequential
 from bpfa.data.hidden import MaskedRows
 from bpfa.fitting import Settings
+from bpfa.gpu.arrays import is_cuda_array
 from bpfa.inputs import like_input, rows_of_input
 from bpfa.philox import Stream
 from bpfa.prediction import content_ids, predict, row_weights, sample_rows
@@ -38,6 +39,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The methods of BPFA that need a fit and leave it as it is."""
 
     n_jobs: int | None
+    device: str
     sparse_output: bool
     settings_: Settings
     posterior_: Posterior
@@ -73,7 +75,8 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ]
         if self.sparse_output:
             return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr", dtype=dtype)
-        return np.concatenate(blocks).astype(dtype, copy=False)
+        weights = np.concatenate(blocks).astype(dtype, copy=False)
+        return like_input(weights, X) if is_cuda_array(X) else weights
 
     def inverse_transform(self, L: Any) -> Array:
         """Return the rows that weights stand for, without noise, in the units of the data.
@@ -245,14 +248,18 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.settings_.stream.child("use")
 
     def _algorithm(self) -> Algorithm:
-        return self.settings_.chosen(self.n_jobs)
+        return self._settings().chosen(self.n_jobs)
+
+    def _settings(self) -> Settings:
+        """Return the settings of the fit on the device of today, which need not be that of the fit."""
+        return replace(self.settings_, device=check_device(self.device))
 
     def _row_algorithm(self) -> Algorithm:
         """Return the algorithm with longer chains, for what is told of single rows."""
         if ALGORITHMS[self.settings_.algorithm].method != "Gibbs":
             return self._algorithm()
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
-        return replace(self.settings_, options=longer).chosen(self.n_jobs)
+        return replace(self._settings(), options=longer).chosen(self.n_jobs)
 
     def _standardised(self, X: Any) -> StandardisedRows:
         return StandardisedRows(rows_of_input(self, X, reset=False), self.mean_, self._unit)

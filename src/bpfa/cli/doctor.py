@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info
 import bpfa
 from bpfa.cli.options import Json, Quiet
 from bpfa.cli.voice import Voice
+from bpfa.gpu.runtime import cache_folder, card, cuda_problem
 
 __all__ = ["doctor"]
 
@@ -39,6 +40,8 @@ OPTIONAL = {
     "pandas": "tables",
     "polars": "tables",
 }
+# CuPy has a name for every version of CUDA.
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
@@ -48,6 +51,7 @@ def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
     """
     voice = Voice(quiet=quiet, as_json=as_json)
     facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
+    facts["libraries"] |= {name: found for name in CUPY if (found := version(name))}
     with voice.bar("self-test", None):
         tests = [run(name, test) for name, test in TESTS.items()]
     healthy = all(test["passed"] for test in tests)
@@ -78,15 +82,18 @@ def system() -> dict[str, Any]:
 
 
 def gpu() -> str:
-    """Return which GPU there is, which this version does not use."""
+    """Return which GPU there is and whether it can be used; where not, why, and what to do about it."""
+    problem = cuda_problem()
+    if problem is None:
+        return f"{card()}; kernels are kept in {cache_folder()}"
     if shutil.which("nvidia-smi") is None:
-        return "none found; this version runs on CPUs only"
+        return "none found: the CPU is used"
     asked = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
         found = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return "nvidia-smi is there but does not answer; this version runs on CPUs only"
-    return f"{'; '.join(found.strip().splitlines())}: there, but this version runs on CPUs only"
+        return f"nvidia-smi is there but does not answer: {problem}. The CPU is used"
+    return f"{'; '.join(found.strip().splitlines())}: there, but {problem}. The CPU is used"
 
 
 def version(name: str) -> str | None:
@@ -142,18 +149,22 @@ def kernels_agree() -> None:
     data = bpfa.draw_data(60, 7, 5, seed=0)
     y = np.where(np.random.default_rng(0).random(data.y.shape) < 0.3, np.nan, data.y)
     for name in ("gibbs-ssvi", "titsias-ssvi", "mf-ssvi"):
-        devices: tuple[dict[str, Any], ...] = ({"device": "cpu", "dtype": "float64"}, {"device": "numpy"})
-        compiled, specified = (
+        devices: list[dict[str, Any]] = [{"device": "numpy"}, {"device": "cpu", "dtype": "float64"}]
+        if cuda_problem() is None:
+            devices.append({"device": "cuda", "dtype": "float64"})
+        specified, *compiled = (
             [
                 step.posterior.noise_std
                 for step in bpfa.train(y, 6, algorithm=name, n_steps=3, seed=0, **device)
             ]
             for device in devices
         )
-        if not np.allclose(compiled, specified, rtol=1e-6):
-            raise ArithmeticError(
-                f"{name}: noise {compiled[-1]!r}, but {specified[-1]!r} by the specification"
-            )
+        for device, noise in zip(devices[1:], compiled, strict=True):
+            if not np.allclose(noise, specified, rtol=1e-6):
+                raise ArithmeticError(
+                    f"{name} on {device['device']}: noise {noise[-1]!r}, but {specified[-1]!r} by the "
+                    "specification"
+                )
 
 
 def models_come_back() -> None:

@@ -25,7 +25,7 @@ MaxSteps = Annotated[int | None, typer.Option(min=1, help="Training steps.")]
 MaxTime = Annotated[float | None, typer.Option(help="Seconds of training.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads. [all]")]
-Device = Annotated[str, typer.Option(help="auto, cpu, or numpy, the slow specification.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, or numpy, the slow specification.")]
 
 # Images.
 Report = Annotated[Path | None, typer.Option(help="Write a report to look at, one .html file.")]

@@ -22,6 +22,7 @@ from bpfa.data.rows import ArrayRows, Rows
 from bpfa.data.sparse import SparseRows
 from bpfa.data.tables import TableRows, read_csv
 from bpfa.data.zarr import ZarrRows
+from bpfa.gpu.arrays import CudaArrayRows, is_cuda_array
 
 __all__ = ["as_rows", "open_rows"]
 
@@ -88,6 +89,12 @@ def as_rows(data: Any, missing: Any = None) -> Rows:
     """
     if _is_path(data):
         raise TypeError(f"data={str(data)!r}: a path; expected numbers, or a file opened by bpfa.open_rows")
+    if is_cuda_array(data):
+        if missing is not None:
+            raise ValueError(
+                "missing: a mask goes with an array on the host; expected None, and NaN in the array"
+            )
+        return CudaArrayRows(data)
     if isinstance(data, Rows):
         if missing is not None:
             raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")

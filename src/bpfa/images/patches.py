@@ -67,18 +67,26 @@ class PatchRows:
         self.y, self.x = starts(height, size[0], stride), starts(width, size[1], stride)
         self.n_rows = n_slices * len(self.y) * len(self.x)
         self.n_columns = size[0] * size[1] * n_channels
-        self._values, self._observed = np.ascontiguousarray(values), np.ascontiguousarray(observed)
+        self.picture_values = np.ascontiguousarray(values)
+        self.picture_observed = np.ascontiguousarray(observed)
         y, x, channel = np.ogrid[: size[0], : size[1], :n_channels]
-        self._offsets = ((y * width + x) * n_channels + channel).ravel()
+        self.offsets = ((y * width + x) * n_channels + channel).ravel()
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the patches with these ids."""
-        picture, place = np.divmod(ids, len(self.y) * len(self.x))
+        entries = self.first_entries(ids)[:, None] + self.offsets
+        return Batch(self.picture_values.ravel()[entries], self.picture_observed.ravel()[entries], ids)
+
+    def first_entries(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return where patches begin in the pictures, whose entries are counted one after another.
+
+        Entry d of a patch is `offsets[d]` further. All patches by default.
+        """
+        picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
         _, height, width, n_channels = self.shape
-        first = ((picture * height + self.y[row]) * width + self.x[column]) * n_channels
-        entries = first[:, None] + self._offsets
-        return Batch(self._values.ravel()[entries], self._observed.ravel()[entries], ids)
+        first: NDArray[np.int64] = ((picture * height + self.y[row]) * width + self.x[column]) * n_channels
+        return first
 
     def strips(self, n_patches: int) -> list[Strip]:
         """Return all patches, in strips of about so many."""

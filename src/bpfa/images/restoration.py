@@ -14,6 +14,7 @@ from bpfa.estimator import BPFA
 from bpfa.fitting import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.device import can_restore, restore_on_device
 from bpfa.images.patches import PatchRows, Strip
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
 from bpfa.images.result import ImageResult
@@ -240,10 +241,17 @@ def _restored(
         **parameters,
     ).fit(rows, callbacks=callbacks)
     stream = model.settings_.stream.child("restoration")
-    draws = PatchDraws(model.posterior_, _patch_algorithm(model), n_draws=n_draws, stream=stream)
+    algorithm = _patch_algorithm(model)
     rows = PatchRows(canvas.values, canvas.observed, size, stride)
-    strips = _shown(rows.strips(STRIP_PATCHES), verbose)
-    restored = restore(rows, draws, strips, n_threads=_cpu.thread_count(model.n_jobs or 0))
+    posterior = model.posterior_
+    if can_restore(posterior, algorithm):
+        restored = restore_on_device(rows, posterior, algorithm, n_draws=n_draws, stream=stream)
+    else:
+        draws = PatchDraws(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
+        strips = _shown(rows.strips(STRIP_PATCHES), verbose)
+        # One thread is enough to feed a GPU.
+        n_threads = _cpu.thread_count(model.n_jobs or 0) if model.settings_.device == "cpu" else 1
+        restored = restore(rows, draws, strips, n_threads=n_threads)
     noise_std = model.posterior_.noise_std * canvas.scale
     return ImageResult(
         image=canvas.image(restored.mean),

@@ -58,7 +58,7 @@ class PatchDraws:
     def __init__(self, posterior: Posterior, algorithm: Algorithm, *, n_draws: int, stream: Stream) -> None:
         self.algorithm = algorithm
         self.stream = stream.child("local")
-        self.views = [posterior.sampled(stream.child("global").generator(m)) for m in range(n_draws)]
+        self.views = [posterior.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
         self.noise = float(np.mean([1 / view.g_o for view in self.views]))
         """Variance of the noise."""
         # Under q the locals of algorithms that see expectations are independent of the globals.

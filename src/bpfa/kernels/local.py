@@ -13,16 +13,15 @@ from bpfa import local
 from bpfa._checks import Array, check_choice, check_integer
 from bpfa.data import Batch
 from bpfa.kernels import _cpu
+from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB, finished_sums
 from bpfa.local.base import LocalState, checked_start
 from bpfa.local.variational import LocalPosterior
 from bpfa.philox import RowDraws
-from bpfa.statistics import JointSums, LocalMoments, LocalSums, squared_error
+from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
 __all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
 
-# Numbers of the methods in problem.h.
-GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
 # Rows of one call: whole blocks of the kernels' own, so that sums do not depend on where calls end.
 BLOCK_ROWS = 16_384
 # Precisions with which the kernels stay well inside the range of their numbers.
@@ -163,29 +162,22 @@ class RawSums:
 
     def finish(self, method: int, n_samples: int) -> LocalSums | JointSums:
         """Return the sums, averaged over the kept samples."""
-        view, batch, D = self.view, self.batch, self.view.phi.shape[1]
-        gibbs = method in (GIBBS, GIBBS_TWO_STEP)
-        n, total_zw2 = self.n / n_samples, float(self.total_zw2.sum()) / n_samples
-        if batch.complete:
-            T = (self.total_zw2 / n_samples)[:, None]
-            X2 = T if gibbs else self.x2[:, None]
-        else:
-            T = self.zw2[:, :D] / n_samples
-            X2 = T if gibbs else self.x2[:, :D]
-        if method == MEAN_FIELD:
-            W2 = float(self.w2[0])
-        else:
-            W2 = total_zw2 + (len(batch) * view.n_features - float(n.sum())) / view.g_w
-        SSE = squared_error(view, float(self.rr.sum()) / n_samples, T, X2)
-        shared = (len(batch), n, W2, total_zw2, float(batch.observed.sum()), SSE)
-        if not self.joint:
-            return LocalSums(*shared, T=T, S=self.xd[:, :D] / n_samples + X2 * view.phi)
-        XX = self.xx / n_samples
-        if not gibbs:
-            # E[x_k^2] is E[z w^2], not E[x_k]^2.
-            diagonal = np.arange(view.n_features)
-            XX[:, diagonal, diagonal] += (T - X2).T
-        return JointSums(*shared, XX=XX, XY=self.xd[:, :D] / n_samples)
+        D = self.view.phi.shape[1]
+        return finished_sums(
+            method,
+            n_samples,
+            self.view,
+            n_rows=len(self.batch),
+            n_observed=float(self.batch.observed.sum()),
+            n=self.n,
+            total_zw2=self.total_zw2,
+            zw2=None if self.batch.complete else self.zw2[:, :D],
+            x2=self.x2[:, None] if self.batch.complete else self.x2[:, :D],
+            w2=float(self.w2[0]),
+            rr=float(self.rr.sum()),
+            xd=self.xd[:, :D],
+            xx=self.xx if self.joint else None,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,247 @@
+"""Chains of Gibbs sampling on a device: what the kernel is given and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bpfa.gpu.rows import C_NAMES, DeviceBatch
+from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
+from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
+
+__all__ = ["Chain", "Kept", "Shape", "shape_of"]
+
+# The fewest threads of a block.
+FEWEST_THREADS = 128
+TILES_RESIDENT, TILES_STREAMED, TILES_GLOBAL = range(3)
+# Memory that a block takes beside what it asks for.
+BLOCK_OVERHEAD = 1024
+# Most observed columns of a row that are kept in registers -> threads that a multiprocessor then has room
+# for; a row with more has a list in shared memory.
+LIST_THREADS = {"float32": 1024, "float64": 512}
+REGISTER_THREADS = {
+    "float32": {16: 640, 32: 512, 48: 640, 64: 512, 96: 384, 128: 256},
+    "float64": {16: 384, 48: 256},
+}
+# Beyond so many columns a row has a warp, else half of one.
+HALF_WARP_COLUMNS = 32
+# Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
+MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
+
+
+class Shape(NamedTuple):
+    """Which variant of the kernel is launched, and how."""
+
+    tiles: int
+    """Where the dictionary is, as in tiles.cuh."""
+    observed: int
+    """Observed columns of a row that have registers, or 0."""
+    row_threads: int
+    """Threads that work on a row."""
+    groups: int
+    """Groups of features of a complete row that have registers, or 0."""
+    most_threads: int
+    n_blocks: int
+    n_threads: int
+    shared: int
+    """Bytes of shared memory."""
+
+
+def shape_of(
+    n_rows: int,
+    K: int,
+    D: int,
+    *,
+    real: str,
+    most_observed: int | None,
+    planes: int,
+    memory: int,
+    multiprocessors: int,
+) -> Shape:
+    """Return how to launch the kernel: dictionary and rows share the memory of a multiprocessor.
+
+    Parameters
+    ----------
+    n_rows, K, D : int
+    real : str
+        Precision of the kernel.
+    most_observed : int or None
+        The most observed columns of any row, which need the dictionary; None for complete rows, which do not.
+    planes : int
+        Numbers that a row keeps for each feature.
+    memory : int
+        Bytes of shared memory that a block can have.
+    multiprocessors : int
+
+    Examples
+    --------
+    >>> device = {"real": "float32", "planes": 2, "memory": 232_448, "multiprocessors": 132}
+    >>> shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
+    (0, 32, 16, 0)
+    >>> shape_of(15_000, 500, 450, most_observed=430, **device)[:3]
+    (1, 0, 16)
+    >>> shape_of(100, 1024, 2048, most_observed=64, **device)[:3]
+    (2, 64, 32)
+    """
+    size, KP = np.dtype(real).itemsize, features_padded(K)
+    observed = groups = 0
+    if most_observed is None:
+        groups = KP // 64 if KP // 64 <= MOST_GROUPS else 0
+        most_threads, own = COMPLETE_THREADS[real], 0 if groups else KP
+    else:
+        fitting = [n for n in REGISTER_THREADS[real] if n >= most_observed]
+        observed = fitting[0] if fitting else 0
+        most_threads = REGISTER_THREADS[real][observed] if observed else LIST_THREADS[real]
+        own = -(-4 * observed // size) if observed else 2 * (-(-D // 4) * 4)
+    row_threads = 32 if observed > HALF_WARP_COLUMNS else 16
+    # The rows of a warp begin in different banks, as in gibbs.cu.
+    row = (-(-(planes * KP + -(-own // 4) * 4) // 32) * 32 + 16) * size
+    tile, n_tiles = tile_numbers(D) * size, -(-K // TILE_FEATURES)
+    fewest = FEWEST_THREADS // row_threads
+    tiles, dictionary = TILES_GLOBAL, 0
+    if most_observed is not None and n_tiles * tile + 2 * fewest * row <= memory:
+        tiles, dictionary = TILES_RESIDENT, n_tiles * tile
+    elif most_observed is not None and 2 * tile + fewest * row <= memory:
+        tiles, dictionary = TILES_STREAMED, 2 * tile
+    # Rows of a block: what fits, but no more than spread the rows over all multiprocessors. Two to a warp.
+    limit = min(most_threads, 256) if most_observed is None else most_threads
+    possible = min((memory - dictionary) // row, limit // row_threads) // 2 * 2
+    if possible < 2:
+        raise ValueError(
+            f"n_components={K}: a row of {D} columns needs {2 * row:,} bytes of shared memory, and the GPU "
+            f"has {memory:,}; expected fewer features, or device='cpu'"
+        )
+    wanted = max(-(-n_rows // multiprocessors), fewest)
+    n_slots = max(2, min(possible, -(-wanted // 2) * 2))
+    shared, n_threads = dictionary + n_slots * row, n_slots * row_threads
+    together = max(1, min(most_threads // n_threads, memory // (shared + BLOCK_OVERHEAD)))
+    n_blocks = min(-(-n_rows // n_slots), multiprocessors * together)
+    return Shape(tiles, observed, row_threads, groups, most_threads, n_blocks, n_threads, shared)
+
+
+class Kept(NamedTuple):
+    """The kept samples of the chains of some rows; n_samples x rows x ... each."""
+
+    counts: Any
+    """Features that are on."""
+    entries: Any
+    """The features and their weights, of which there is room for K."""
+    residuals: Any
+    masks: Any
+    """Sixteen columns to a word, rows x words; None where nothing is missing."""
+    squares: Any
+    """Sum of squared residuals over the samples, of every row."""
+    n_observed: Any
+    """Of every row; None where nothing is missing."""
+
+    def matrix(self, K: int) -> Any:
+        """Return x of all samples as a dense matrix, samples and rows x features."""
+        cupy = cupy_module()
+        counts = self.counts.ravel()
+        real = np.dtype(self.residuals.dtype)
+        columns = self.entries.reshape(len(counts), K, -1)
+        features = columns[..., :4].view(cupy.int32)[..., 0]
+        weights = columns[..., columns.shape[-1] - real.itemsize :].view(real)[..., 0]
+        there = cupy.arange(K)[None, :] < counts[:, None]
+        matrix = cupy.zeros((len(counts), K), real)
+        rows = cupy.broadcast_to(cupy.arange(len(counts))[:, None], there.shape)
+        matrix[rows[there], features[there]] = weights[there]
+        return matrix
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Chains for rows under a view, keyed by `key`, `step` and the ids of the rows."""
+
+    view: DeviceView
+    two_step: bool
+    key: int
+    step: int
+    first_sweep: int = 1
+    burn_in: int = 0
+    n_samples: int = 1
+
+    def kept(self, batch: DeviceBatch, start: tuple[Any, Any] | None = None) -> Kept:
+        """Run the chains and return their kept samples."""
+        cupy, real = cupy_module(), self.view.real
+        (K, D), n = self.view.phi.shape, len(batch)
+        entry_bytes = 8 if real == "float32" else 16
+        kept = Kept(
+            counts=cupy.empty((self.n_samples, n), cupy.int32),
+            entries=cupy.empty((self.n_samples, n, K, entry_bytes), cupy.uint8),
+            residuals=cupy.empty((self.n_samples, n, D), real),
+            masks=None if batch.complete else cupy.empty((n, -(-D // 16)), cupy.uint16),
+            squares=cupy.empty(n),
+            n_observed=None if batch.complete else cupy.empty(n, cupy.int32),
+        )
+        self._run(batch, start, kept)
+        return kept
+
+    def planes(
+        self, batch: DeviceBatch, start: tuple[Any, Any] | None, *, posterior: bool, state: bool
+    ) -> Any:
+        """Run the chains and return sums over samples of z, x and x^2, or the last z and w; each rows x K."""
+        cupy, shape = cupy_module(), (len(batch), self.view.n_features)
+        sums = cupy.zeros((3, *shape), self.view.real) if posterior else None
+        last = cupy.empty((2, *shape), self.view.real) if state else None
+        self._run(batch, start, None, sums, last)
+        return sums if posterior else last
+
+    def _run(
+        self,
+        batch: DeviceBatch,
+        start: tuple[Any, Any] | None,
+        kept: Kept | None,
+        posterior: Any = None,
+        state: Any = None,
+    ) -> None:
+        view, n = self.view, len(batch)
+        if n == 0:
+            return
+        (K, D), real, missing = view.phi.shape, view.real, not batch.complete
+        variance = missing and view.v is not None
+        shape = shape_of(
+            n,
+            K,
+            D,
+            real=real,
+            most_observed=batch.most_observed,
+            planes=1 + missing + self.two_step + variance,
+            memory=properties.shared_memory(),
+            multiprocessors=properties.multiprocessors(),
+        )
+        macros = {
+            "MISSING": missing,
+            "TWO_STEP": self.two_step,
+            "VARIANCE": variance,
+            "TILES": shape.tiles,
+            "OBSERVED": shape.observed,
+            "ROW_LANES": shape.row_threads,
+            "GROUPS": shape.groups,
+            "THREADS": shape.most_threads,
+        }
+        function = kernel(
+            "gibbs.cu",
+            "gibbs",
+            f"REAL={C_NAMES[real]}",
+            *(f"{name}={int(on)}" for name, on in macros.items()),
+        )
+        dense = correlations = gram = phi2 = s = None
+        if not missing:
+            dense, _ = batch.dense(real)
+            correlations = cupy_module().matmul(dense, view.rows.T)
+            gram, phi2, s = view.gram, view.phi2_all, view.s_all
+        start_z, start_w = (None, None) if start is None else start
+        results = (None,) * 6 if kept is None else kept
+        launch(
+            function, shape.n_blocks, shape.n_threads,
+            batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
+            np.int64(n), K, D,
+            view.tiles, view.v_tiles, view.rows, gram, phi2, s, view.logit2, view.precisions,
+            dense, correlations,
+            np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), np.uint32(self.step & 0xFFFFFFFF),
+            self.first_sweep, self.burn_in, self.n_samples, start_z, start_w,
+            *results, posterior, state, shared=shape.shared,
+        )  # fmt: skip

@@ -1,0 +1,154 @@
+"""What a batch adds up to, in the memory of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bpfa.gpu.gibbs import Kept
+from bpfa.gpu.rows import C_NAMES, DeviceBatch
+from bpfa.gpu.runtime import cupy_module, kernel, launch
+from bpfa.gpu.view import DeviceView, blocks_of
+from bpfa.kernels.finish import MEAN_FIELD, finished_sums
+from bpfa.statistics import JointSums, LocalSums
+
+__all__ = ["DeviceSums"]
+
+# Sums are taken over chunks of rows: of at least so many, and about so many chunks, whatever the device.
+CHUNK_ROWS, N_CHUNKS = 64, 128
+# What a block of sparse_sums has, as in sums.cu.
+BLOCK_ROWS, BLOCK_FEATURES, BLOCK_COLUMNS, BLOCK_THREADS = 32, 256, 64, 512
+
+
+class DeviceSums:
+    """Sums over rows that stay on the device, taken under a view; rows are added a part at a time.
+
+    Attributes are named as the arguments of `finished_sums`, which says what they are.
+    """
+
+    def __init__(
+        self, view: DeviceView, n_rows: int, *, complete: bool, joint: bool, method: int, n_samples: int
+    ) -> None:
+        cupy, (K, D) = cupy_module(), view.phi.shape
+        self.view, self.n_rows, self.complete, self.joint = view, n_rows, complete, joint
+        self.method, self.n_samples = method, n_samples
+        n_matrices = (1 if complete else 2) * K * D
+        memory = cupy.zeros(n_matrices + 2 * K + 3)
+        self.xd = memory[: K * D].reshape(K, D)
+        self.zw2 = None if complete else memory[K * D : 2 * K * D].reshape(K, D)
+        self.n, self.total_zw2 = memory[n_matrices : n_matrices + 2 * K].reshape(2, K)
+        self.scalars = memory[n_matrices + 2 * K : n_matrices + 2 * K + 2]
+        """Sum of squared residuals, and observed entries."""
+        self.bad = memory[-1:].view(cupy.int32)
+        """Set where a sum is not finite."""
+        self.xx: Any = cupy.zeros((1 if complete else D, K, K)) if joint else None
+        self.x2: Any = None
+        self.w2: Any = None
+        self.step = 0
+        """Of the batch."""
+
+    def add_kept(self, kept: Kept, batch: DeviceBatch) -> None:
+        """Add the kept samples of the chains of some rows."""
+        cupy, view, n_rows = cupy_module(), self.view, len(batch)
+        (K, D), real = view.phi.shape, view.real
+        chunk_rows = max(CHUNK_ROWS, -(-n_rows // N_CHUNKS))
+        n_chunks = -(-n_rows // chunk_rows)
+        xd = cupy.empty((n_chunks, K, D), real)
+        zw2 = None if self.complete else cupy.empty((n_chunks, K, D), real)
+        n, total = cupy.empty((2, n_chunks, K), real)
+        macro = f"REAL={C_NAMES[real]}"
+        data, stride = (batch.dense(real)[0], 0) if self.joint else (kept.residuals, n_rows * D)
+        rows = cupy.empty((2, n_chunks))
+        shared = (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) * np.dtype(
+            real
+        ).itemsize
+        launch(
+            kernel("sums.cu", "sparse_sums", macro),
+            (n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)), BLOCK_THREADS,
+            kept.counts, kept.entries, data, np.int64(stride), kept.masks, kept.squares, kept.n_observed,
+            np.int64(n_rows), self.n_samples, K, D, chunk_rows, xd, zw2, n, total, rows,
+            shared=shared + 4 * (BLOCK_FEATURES + 2 * BLOCK_ROWS),
+        )  # fmt: skip
+        launch(
+            kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D) + 1, 256,
+            xd, zw2, n, total, rows, n_chunks, K, D,
+            self.xd, self.zw2, self.n, self.total_zw2, self.scalars, self.bad,
+        )  # fmt: skip
+        if self.joint and self.complete:
+            x = kept.matrix(K)
+            self.xx[0] += cupy.matmul(x.T, x)
+        elif self.joint:
+            launch(
+                kernel("sums.cu", "sparse_joint", macro), D, 1024,
+                kept.counts, kept.entries, kept.masks, np.int64(n_rows), self.n_samples, K, D, self.xx,
+            )  # fmt: skip
+
+    def add_moments(self, theta: Any, m: Any, kappa: Any, residuals: Any, dense: Any, shown: Any) -> None:
+        """Add rows whose local posterior has these parameters; `shown` is None where nothing is missing."""
+        cupy = cupy_module()
+        x, second = theta * m, m * m + 1 / kappa
+        zw2, x2 = theta * second, x * x
+        self.n += theta.sum(axis=0, dtype=np.float64)
+        self.total_zw2 += zw2.sum(axis=0, dtype=np.float64)
+        self.xd += cupy.matmul(x.T, dense if self.joint else residuals)
+        if shown is None:
+            own_x2 = x2.sum(axis=0, dtype=np.float64)[:, None]
+        else:
+            own_x2 = cupy.matmul(x2.T, shown)
+            self.zw2 += cupy.matmul(zw2.T, shown)
+        self.x2 = own_x2.astype(np.float64) if self.x2 is None else self.x2 + own_x2
+        self.scalars[0] += cupy.square(residuals).sum(dtype=np.float64)
+        self.scalars[1] += dense.size if shown is None else shown.sum(dtype=np.float64)
+        if self.method == MEAN_FIELD:
+            w2 = second.sum(dtype=np.float64)
+            self.w2 = w2 if self.w2 is None else self.w2 + w2
+        if self.joint and shown is None:
+            self.xx[0] += cupy.matmul(x.T, x)
+        elif self.joint:
+            for d in range(shown.shape[1]):
+                self.xx[d] += cupy.matmul((x * shown[:, d : d + 1]).T, x)
+        self.bad |= (~cupy.isfinite(self.xd).all()).astype(cupy.int32)
+
+    @property
+    def T(self) -> Any:
+        """sum_i o_id E[z_ik w_ik^2], K x D or K x 1, before samples are averaged."""
+        return self.total_zw2[:, None] if self.zw2 is None else self.zw2
+
+    def extra_error(self) -> Any:
+        """Return what the variance of x and of phi adds to the squared error; None where that is nothing."""
+        if self.x2 is None and self.view.v is None:
+            return None
+        phi2 = self.view.phi**2
+        v = 0.0 if self.view.v is None else self.view.v
+        T = self.T / self.n_samples
+        return (T * (phi2 + v) - (T if self.x2 is None else self.x2) * phi2).sum()
+
+    def second_moments(self) -> Any:
+        """Return sum_i o_id E[x_i x_i^T], before samples are averaged."""
+        if self.x2 is None:
+            return self.xx
+        # E[x_k^2] is E[z w^2], not E[x_k]^2.
+        diagonal = cupy_module().arange(self.view.n_features)
+        self.xx[:, diagonal, diagonal] += (self.T - self.x2).T
+        self.x2 = self.T
+        return self.xx
+
+    def host(self) -> LocalSums | JointSums:
+        """Copy the sums to the host."""
+        rr, n_observed = self.scalars.get().tolist()
+        return finished_sums(
+            self.method,
+            self.n_samples,
+            self.view.host(),
+            n_rows=self.n_rows,
+            n_observed=n_observed,
+            n=self.n.get(),
+            total_zw2=self.total_zw2.get(),
+            zw2=None if self.zw2 is None else self.zw2.get(),
+            x2=None if self.x2 is None else self.x2.get(),
+            w2=0.0 if self.w2 is None else float(self.w2),
+            rr=rr,
+            xd=self.xd.get(),
+            xx=None if self.xx is None else self.xx.get(),
+        )

@@ -1,0 +1,124 @@
+"""From patches back to a picture on a device: the host sees only the picture."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.algorithms import Algorithm
+from bpfa.gpu.gibbs import Chain
+from bpfa.gpu.local import Gibbs
+from bpfa.gpu.posterior import DevicePosterior
+from bpfa.gpu.rows import C_NAMES, DeviceRows
+from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device
+from bpfa.gpu.view import blocks_of
+from bpfa.images.patches import PatchRows
+from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, Restored
+from bpfa.philox import Stream
+from bpfa.posterior import GlobalPosterior
+from bpfa.progress import Posterior
+
+__all__ = ["can_restore", "restore_on_device"]
+
+# Bytes that the predictions and samples of a strip of patches may take.
+STRIP_BYTES = 2**31
+
+
+def can_restore(posterior: Posterior, algorithm: Algorithm) -> TypeGuard[GlobalPosterior]:
+    """Return whether patches can be drawn on the device: where z is drawn given a draw of the globals."""
+    return (
+        isinstance(algorithm.local, Gibbs)
+        and algorithm.view == "sampled"
+        and isinstance(posterior, GlobalPosterior)
+    )
+
+
+def restore_on_device(
+    rows: PatchRows, posterior: GlobalPosterior, algorithm: Algorithm, *, n_draws: int, stream: Stream
+) -> Restored:
+    """Restore a picture from its patches: `bpfa.images.restore.restore` with the same draws.
+
+    Parameters
+    ----------
+    rows : PatchRows
+    posterior : GlobalPosterior
+    algorithm : Algorithm
+        One that `can_restore` accepts.
+    n_draws : int
+    stream : Stream
+    """
+    local = algorithm.local
+    assert isinstance(local, Gibbs)
+    with on_device(local.device):
+        return _Restoration(rows, posterior, local, n_draws, stream).restored()
+
+
+class _Restoration:
+    def __init__(
+        self, rows: PatchRows, posterior: GlobalPosterior, local: Gibbs, n_draws: int, stream: Stream
+    ) -> None:
+        cupy = cupy_module()
+        self.rows, self.local, self.n_draws = rows, local, n_draws
+        self.key = stream.child("local").key
+        self.source = DeviceRows.of_patches(rows)
+        on_card = DevicePosterior.of(posterior, local.device, local.dtype)
+        self.views = [on_card.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
+        self.noise = float(np.mean([1 / view.precisions[0].get() for view in self.views]))
+        self.macro = f"REAL={C_NAMES[local.dtype]}"
+        height, width = rows.shape[1:3]
+        over_y, over_x = _covering(rows.y, rows.size[0], height), _covering(rows.x, rows.size[1], width)
+        self.places = [cupy.asarray(array.astype(np.int32)) for array in (rows.y, rows.x, *over_y, *over_x)]
+        self.weight, self.first, self.second = (cupy.zeros(rows.shape) for _ in range(3))
+        self.informed = cupy.zeros(rows.shape, cupy.uint8)
+
+    def restored(self) -> Restored:
+        """Go through the strips of all slices and return the picture."""
+        cupy, rows = cupy_module(), self.rows
+        K, D = self.views[0].phi.shape
+        patches = STRIP_BYTES // (12 * K + 16 * D)
+        for strip in rows.strips(max(patches, len(rows.x))):
+            first_y = int(np.searchsorted(rows.y, strip.y[0]))
+            self._add(strip.slice, first_y, first_y + len(strip.y), cupy.asarray(strip.ids))
+        mean = self.first / self.weight
+        std = cupy.sqrt(cupy.maximum(self.second / self.weight - mean**2, 0.0))
+        return Restored(mean.get(), std.get(), self.informed.get().astype(bool))
+
+    def _add(self, picture: int, first_y: int, last_y: int, ids: Any) -> None:
+        """Predict the patches of a strip and add them to the picture."""
+        cupy, rows, local = cupy_module(), self.rows, self.local
+        K, D = self.views[0].phi.shape
+        batch = self.source.take(ids)
+        mean, squares = cupy.empty((2, len(ids), D), local.dtype)
+        for m, view in enumerate(self.views):
+            chain = Chain(view, not local.blocked, self.key, m, burn_in=local.burn_in)
+            kept = chain.kept(batch)
+            launch(
+                kernel("images.cu", "add_prediction", self.macro), blocks_of(32 * len(ids)), 256,
+                kept.counts, kept.entries, view.rows, np.int64(len(ids)), K, D, m, mean, squares,
+            )  # fmt: skip
+        n_observed = cupy.full(len(ids), D, cupy.int32) if kept.n_observed is None else kept.n_observed
+        _, height, width, n_channels = rows.shape
+        launch(
+            kernel("images.cu", "fold_patches", self.macro), blocks_of(height * width * n_channels), 256,
+            mean, squares, n_observed, self.n_draws, NOISE_SHARE * self.noise, EMPTY_WEIGHT,
+            picture, first_y, last_y, len(rows.x), *self.places, height, width, n_channels, *rows.size,
+            self.weight, self.first, self.second, self.informed,
+        )  # fmt: skip
+
+
+def _covering(
+    starts: NDArray[np.int64], size: int, length: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last of the starts whose patches cover each place along an axis.
+
+    Examples
+    --------
+    >>> _covering(np.array([0, 2, 3]), 3, 6)
+    (array([0, 0, 0, 1, 1, 2]), array([0, 0, 1, 2, 2, 2]))
+    """
+    places = np.arange(length)
+    return np.searchsorted(starts, places - size, side="right"), np.searchsorted(
+        starts, places, side="right"
+    ) - 1

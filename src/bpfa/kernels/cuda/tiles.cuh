@@ -1,0 +1,71 @@
+// The dictionary as tiles of sixteen features: column d of a tile is at d * TILE_STRIDE, its features one after
+// another. The odd stride keeps a feature's entries in different columns in different banks. One more column, of
+// zeros, is where places point that are not observed.
+#pragma once
+
+#include "common.cuh"
+
+#define TILE_STRIDE 17
+
+// Where the tiles are while rows go through them: all in shared memory, two at a time, or left where they are.
+#define TILES_RESIDENT 0
+#define TILES_STREAMED 1
+#define TILES_GLOBAL 2
+#ifndef TILES
+#define TILES TILES_RESIDENT
+#endif
+
+// All threads of a block must ask for the tiles 0, 1, ..., n - 1, 0, 1, ... together.
+class Tiles {
+ public:
+  __device__ Tiles(const real* from, real* shared, int n_tiles, int n_columns)
+      : from_(from), shared_(shared), n_tiles_(n_tiles), size_(tile_size(n_columns)) {
+#if TILES == TILES_RESIDENT
+    for (int i = threadIdx.x; i < n_tiles_ * size_; i += blockDim.x) shared_[i] = from_[i];
+    __syncthreads();
+#elif TILES == TILES_STREAMED
+    fetch(0);
+#endif
+  }
+
+  // A multiple of four numbers, so that tiles can be copied sixteen bytes at a time.
+  __device__ static int tile_size(int n_columns) { return ((n_columns + 1) * TILE_STRIDE + 3) / 4 * 4; }
+
+  __device__ const real* get(int tile) {
+#if TILES == TILES_RESIDENT
+    return shared_ + tile * size_;
+#elif TILES == TILES_STREAMED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    // The tile is there for all, and nobody is at the one before it, whose place the next one takes.
+    __syncthreads();
+    const real* here = shared_ + stage_ * size_;
+    stage_ ^= 1;
+    fetch(tile + 1 < n_tiles_ ? tile + 1 : 0);
+    return here;
+#else
+    return from_ + static_cast<int64>(tile) * size_;
+#endif
+  }
+
+  // Nothing may be on its way when a block ends.
+  __device__ void finish() {
+#if TILES == TILES_STREAMED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  }
+
+ private:
+  __device__ void fetch(int tile) {
+    const real* source = from_ + static_cast<int64>(tile) * size_;
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared_ + stage_ * size_));
+    const int n_bytes = size_ * static_cast<int>(sizeof(real));
+    for (int i = 16 * threadIdx.x; i < n_bytes; i += 16 * blockDim.x)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i),
+                   "l"(reinterpret_cast<const char*>(source) + i)
+                   : "memory");
+  }
+
+  const real* from_;
+  real* shared_;
+  int n_tiles_, size_, stage_ = 0;
+};
