@@ -29,8 +29,9 @@ def X():
 
 @pytest.fixture(scope="module")
 def model(X):
-    """Mean field, which leaves components unused."""
-    return BPFA(10, algorithm="mf-ssvi", max_steps=150, held_out=0.1, random_state=0).fit(X)
+    """Mean field from a start of few features a row, which leaves components unused."""
+    start = {"init": "random", "step_delay": 0.0, "step_decay": 0.75}
+    return BPFA(10, algorithm="mf-ssvi", max_steps=150, held_out=0.1, random_state=0, **start).fit(X)
 
 
 @pytest.fixture(autouse=True)
