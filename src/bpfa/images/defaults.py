@@ -56,16 +56,16 @@ def default_patch_size(height: int, width: int, n_channels: int, observed: float
 
 
 def default_steps(observed: float) -> int:
-    """Return the number of steps: half as many where less than a third of the pixels is observed.
+    """Return the number of steps: 2000, but 500 where less than a third of the pixels is observed.
 
     There patches say little, and more steps let features fit what single pixels happen to be.
 
     Examples
     --------
     >>> default_steps(1.0), default_steps(0.2)
-    (1000, 500)
+    (2000, 500)
     """
-    return 1000 if observed >= 1 / 3 else 500
+    return 2000 if observed >= 1 / 3 else 500
 
 
 def default_stride(size: tuple[int, int]) -> int:

@@ -77,7 +77,7 @@ def inpaint(
     algorithm, features, priors, init : optional
         As in `BPFA`.
     max_epochs, max_steps, max_time : optional
-        Limits of the training, of which the first that is reached ends it, as in `BPFA`; 1000 steps by
+        Limits of the training, of which the first that is reached ends it, as in `BPFA`; 2000 steps by
         default, 500 where less than a third of the pixels is observed. The restoration after it takes its own
         time, about as much for a megapixel.
     n_draws : int
