@@ -45,7 +45,7 @@ HEADINGS = (
     "s",
 )
 # What suffices for a picture within 0.2 dB.
-QUICK = {"max_steps": 200, "n_draws": 4}
+QUICK = {"max_steps": 250, "n_draws": 4}
 
 
 class Task(NamedTuple):

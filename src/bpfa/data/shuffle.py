@@ -252,14 +252,16 @@ def _read_window(
     n = len(order)
     place_of = np.empty(n, dtype=np.int64)
     place_of[order] = np.arange(n)
-    values: Array = np.empty((n, rows.n_columns), dtype=np.float32)
+    # Zeros, which take no memory until they are written to either: what else lay there may not be a number,
+    # and would warn when it is brought to double precision.
+    values: Array = np.zeros((n, rows.n_columns), dtype=np.float32)
     observed, ids = np.empty((n, rows.n_columns), dtype=bool), np.empty(n, dtype=np.int64)
     first = 0
     for chunk in chunks:
         if stop.is_set():
             break
         batch = read(rows, int(edges[chunk]), int(edges[chunk + 1]))
-        # Single precision until a chunk has double; pages not yet written to take no memory.
+        # Single precision until a chunk has double.
         values = values.astype(np.result_type(values, batch.values), copy=False)
         places = place_of[first : first + len(batch)]
         values[places], observed[places], ids[places] = batch.values, batch.observed, batch.ids
