@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from bpfa._checks import Array
-from bpfa.data import Batch, Rows, sample_ids
+from bpfa.data import Rows, sample_ids
 from bpfa.philox import Stream
 
-__all__ = ["column_noise", "pairwise_covariance"]
+__all__ = ["column_noise"]
 
 # Rows that are looked at, and entries in all, of which there are more only where a thousand rows have more.
 MAX_ROWS, MAX_ENTRIES = 10_000, 2**21
@@ -25,20 +25,6 @@ PRIOR_ROWS = 20.0
 # The least noise variance, as a share of the column's own: a column explained without noise (a Heywood case)
 # would count for everything.
 LEAST_NOISE = 1e-3
-
-
-def pairwise_covariance(batch: Batch) -> Array:
-    """Return the mean products of columns over the rows where both are observed, 0 where there are none.
-
-    Examples
-    --------
-    >>> pairwise_covariance(Batch([[1.0, 2.0], [3.0, np.nan]]))
-    array([[5., 2.],
-           [2., 4.]])
-    """
-    observed, values = batch.observed.astype(np.float64), batch.values.astype(np.float64)
-    covariance: Array = values.T @ values / np.maximum(observed.T @ observed, 1.0)
-    return covariance
 
 
 def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from bpfa._checks import Array, check_choice, check_instance, check_integer, check_number
-from bpfa.column_noise import pairwise_covariance
 from bpfa.data import Batch, Rows, sample_ids
 from bpfa.features import FEATURES
 from bpfa.local import Gibbs
@@ -141,14 +140,12 @@ def principal_posterior(
     array([0.64, 0.64, 0.33])
     """
     rng = _begin(rows, n_features, seed)
-    covariance = pairwise_covariance(rows.take(sample_ids(rows, N_PRINCIPAL_ROWS, rng)))
+    covariance = _pairwise_covariance(rows.take(sample_ids(rows, N_PRINCIPAL_ROWS, rng)))
     eigenvalues, vectors = np.linalg.eigh(covariance)
     n_principal = min(n_features, int(PRINCIPAL_SHARE * rows.n_columns))
     kept = slice(rows.n_columns - n_principal, None)
     noise = max(float(eigenvalues[: rows.n_columns - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
-    start = random_posterior(
-        rows, n_features, priors, seed=seed, features=features, weights=weights, features_per_row=1.0
-    )
+    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
     if not n_principal or noise <= 0:
         return start
     # Weights of variance 1, so that a component that a share of the rows uses has the variance it should.
@@ -235,6 +232,20 @@ def _begin(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.
 
 def _stream(seed: int | Stream | None) -> Stream:
     return seed if isinstance(seed, Stream) else Stream.from_seed(seed)
+
+
+def _pairwise_covariance(batch: Batch) -> Array:
+    """Return the mean products of columns over the rows where both are observed, 0 where there are none.
+
+    Examples
+    --------
+    >>> _pairwise_covariance(Batch([[1.0, 2.0], [3.0, np.nan]]))
+    array([[5., 2.],
+           [2., 4.]])
+    """
+    observed, values = batch.observed.astype(np.float64), batch.values.astype(np.float64)
+    covariance: Array = values.T @ values / np.maximum(observed.T @ observed, 1.0)
+    return covariance
 
 
 def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
