@@ -9,7 +9,7 @@ import numpy as np
 
 from bpfa._checks import Array, check_array, check_instance
 from bpfa.data import Batch
-from bpfa.kernels.gaussian import gaussian_draws
+from bpfa.kernels.gaussian import gaussian_draws, moved_precisions
 from bpfa.local import LocalMethod
 from bpfa.philox import GlobalDraws, RowDraws
 from bpfa.statistics import JointSums, LocalSums
@@ -193,17 +193,14 @@ class JointFeatures:
 
     def target(self, sums: LocalSums | JointSums, scale: float) -> Self:
         """Return prior plus sums times `scale`, which is s g_o."""
-        check_instance("sums", sums, JointSums)
-        assert isinstance(sums, JointSums)
-        P = scale * sums.XX
-        diagonal = np.arange(self.shape[0])
-        P[:, diagonal, diagonal] += self.shape[1]
-        return replace(self, P=P, h=scale * sums.XY)
+        return self.step(sums, scale, rho=1.0)
 
     def step(self, sums: LocalSums | JointSums, scale: float, rho: float) -> Self:
-        """Move the natural parameters by rho towards those of `target(sums, scale)`."""
-        target = self.target(sums, scale)
-        return replace(self, P=(1 - rho) * self.P + rho * target.P, h=(1 - rho) * self.h + rho * target.h)
+        """Move the natural parameters by rho towards prior plus sums times `scale`, which is s g_o."""
+        check_instance("sums", sums, JointSums)
+        assert isinstance(sums, JointSums)
+        P = moved_precisions(self.P, sums.XX, keep=1 - rho, gain=rho * scale, diagonal=rho * self.shape[1])
+        return replace(self, P=P, h=(1 - rho) * self.h + rho * scale * sums.XY)
 
     def with_means(self, chosen: Array, phi: Array) -> Self:
         """Give the chosen features, which no row uses and which are independent for that, the means `phi`."""

@@ -28,5 +28,14 @@ def gaussian_draws(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> int: ...
+def move_precisions(
+    P: NDArray[np.float64],
+    XX: NDArray[np.float64],
+    keep: float,
+    gain: float,
+    diagonal: float,
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
 def run_float32(**arguments: Any) -> None: ...
 def run_float64(**arguments: Any) -> None: ...

@@ -51,7 +51,7 @@ def finished_sums(
     xd : array, shape (K, D)
         Sums of x with the residual, or with the data where features are joint.
     xx : array, shape (D or 1, K, K), or None
-        Sums of x x^T where features are joint.
+        Sums of x x^T where features are joint; overwritten, as it may be large.
     """
     gibbs = method in (GIBBS, GIBBS_TWO_STEP)
     n, all_zw2 = n / n_samples, float(total_zw2.sum()) / n_samples
@@ -65,9 +65,9 @@ def finished_sums(
     shared = (n_rows, n, W2, all_zw2, n_observed, SSE)
     if xx is None:
         return LocalSums(*shared, T=T, S=xd / n_samples + X2 * view.phi)
-    XX = xx / n_samples
+    xx /= n_samples
     if not gibbs:
         # E[x_k^2] is E[z w^2], not E[x_k]^2.
         diagonal = np.arange(view.n_features)
-        XX[:, diagonal, diagonal] += (T - X2).T
-    return JointSums(*shared, XX=XX, XY=xd / n_samples)
+        xx[:, diagonal, diagonal] += (T - X2).T
+    return JointSums(*shared, XX=xx, XY=xd / n_samples)

@@ -1,4 +1,4 @@
-"""Draws from Gaussians given by their precision matrices: LAPACK on one column a thread."""
+"""Gaussians given by their precision matrices, one a column: steps, and draws by LAPACK, a column a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from bpfa._checks import Array
 from bpfa.kernels import _cpu
 
-__all__ = ["gaussian_draws", "limited_threads"]
+__all__ = ["gaussian_draws", "limited_threads", "moved_precisions"]
 
 _POTRF = scipy.linalg.cython_lapack.__pyx_capi__["dpotrf"]
 _TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
@@ -52,6 +52,31 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
     if bad >= 0:
         raise ValueError(f"P: the matrix of column {bad} is not positive definite")
     return np.ascontiguousarray(columns.T)
+
+
+def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: float) -> Array:
+    """Return keep P_d + gain XX_d + diagonal I for every column d.
+
+    The matrices may take more memory than any cache has: NumPy would go through it once for every operation,
+    and that would take longer than all else in a step with joint features.
+
+    Parameters
+    ----------
+    P, XX : array, shape (D, K, K) or (1, K, K)
+        One matrix a column, or one for all.
+    keep, gain, diagonal : float
+
+    Examples
+    --------
+    >>> moved_precisions(np.eye(2)[None], np.ones((1, 2, 2)), keep=0.5, gain=2.0, diagonal=10.0)
+    array([[[12.5,  2. ],
+            [ 2. , 12.5]]])
+    """
+    out = np.empty(max(P.shape, XX.shape))
+    _cpu.move_precisions(
+        np.ascontiguousarray(P), np.ascontiguousarray(XX), float(keep), float(gain), float(diagonal), out, 0
+    )
+    return out
 
 
 @contextmanager

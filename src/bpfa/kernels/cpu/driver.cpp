@@ -189,9 +189,13 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int i = 0; i < n_matrices; ++i) {
       double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
-      for (int j = 0; j < g.K; ++j)
-        for (int k = j + 1; k < g.K; ++k)
-          matrix[static_cast<std::size_t>(k) * g.K + j] = matrix[static_cast<std::size_t>(j) * g.K + k];
+      // By blocks that a cache holds, or every number written would fetch a line of its own.
+      constexpr int kBlock = 32;
+      for (int j0 = 0; j0 < g.K; j0 += kBlock)
+        for (int k0 = j0; k0 < g.K; k0 += kBlock)
+          for (int j = j0; j < std::min(j0 + kBlock, g.K); ++j)
+            for (int k = std::max(k0, j + 1); k < std::min(k0 + kBlock, g.K); ++k)
+              matrix[static_cast<std::size_t>(k) * g.K + j] = matrix[static_cast<std::size_t>(j) * g.K + k];
     }
   }
   return true;

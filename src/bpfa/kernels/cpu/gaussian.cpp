@@ -59,4 +59,19 @@ int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const
   return bad < D ? bad.load() : -1;
 }
 
+void move_precisions(int K, int n_P, const double* P, int n_XX, const double* XX, double keep, double gain,
+                     double diagonal, double* out, int n_threads) {
+  const int n_matrices = std::max(n_P, n_XX);
+  const std::size_t size = static_cast<std::size_t>(K) * K;
+  n_threads = std::min(thread_count(n_threads), n_matrices);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+  for (int d = 0; d < n_matrices; ++d) {
+    const double* from = P + (n_P == 1 ? 0 : d * size);
+    const double* add = XX + (n_XX == 1 ? 0 : d * size);
+    double* to = out + d * size;
+    for (std::size_t i = 0; i < size; ++i) to[i] = keep * from[i] + gain * add[i];
+    for (int k = 0; k < K; ++k) to[k * (static_cast<std::size_t>(K) + 1)] += diagonal;
+  }
+}
+
 }  // namespace bpfa

@@ -155,6 +155,19 @@ int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<doub
                               static_cast<int>(P.shape(0)), P.data(), h.data(), noise.data(), out.data(), n_threads);
 }
 
+void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain, double diagonal, Out<double, 3> out,
+                     int n_threads) {
+  const std::size_t n = out.shape(0), K = out.shape(1);
+  require(n >= 1 && out.shape(2) == K, "out: expected D or 1 x K x K");
+  for (const auto* matrices : {&P, &XX})
+    require((matrices->shape(0) == n || matrices->shape(0) == 1) && matrices->shape(1) == K && matrices->shape(2) == K,
+            "P, XX: expected the shape of out, or one matrix");
+  require(P.shape(0) == n || XX.shape(0) == n, "out: expected as many matrices as P or XX has");
+  nb::gil_scoped_release release;
+  bpfa::move_precisions(static_cast<int>(K), static_cast<int>(P.shape(0)), P.data(), static_cast<int>(XX.shape(0)),
+                        XX.data(), keep, gain, diagonal, out.data(), n_threads);
+}
+
 }  // namespace
 
 NB_MODULE(_cpu, m) {
@@ -176,6 +189,8 @@ NB_MODULE(_cpu, m) {
   m.def("gaussian_draws", &gaussian_draws, "potrf"_a, "trsv"_a, "P"_a.noconvert(), "h"_a.noconvert(),
         "noise"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
         "Fill `out` with draws from N(P_d^-1 h_d, P_d^-1); returns the first column whose P fails, or -1.");
+  m.def("move_precisions", &move_precisions, "P"_a.noconvert(), "XX"_a.noconvert(), "keep"_a, "gain"_a, "diagonal"_a,
+        "out"_a.noconvert(), "n_threads"_a, "Fill `out` with keep P_d + gain XX_d + diagonal I.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
       .def(nb::init<>())
       .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))
