@@ -14,6 +14,7 @@ from bpfa.sampler import ChainPosterior
 from bpfa.schedule import Schedule
 from bpfa.scores import HeldOutScore, held_out_score, posterior_draws, psnr
 from bpfa.training import train
+from bpfa.warm import ChainStore
 
 if TYPE_CHECKING:
     from bpfa.estimator import BPFA
@@ -26,6 +27,7 @@ __all__ = [
     "ArrayRows",
     "Batch",
     "ChainPosterior",
+    "ChainStore",
     "Checkpoint",
     "GlobalPosterior",
     "HeldOutScore",

@@ -49,7 +49,7 @@ class Settings:
     init: str
     noise: str
     held_out: float
-    options: dict[str, int]
+    options: dict[str, Any]
     device: str
     key: int
     """Of the stream of random numbers."""

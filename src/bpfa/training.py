@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from bpfa._checks import check_choice, check_instance, check_integer
-from bpfa.algorithms import ALGORITHMS, check_device
+from bpfa.algorithms import ALGORITHMS, Algorithm, check_device
 from bpfa.algorithms import algorithm as algorithm_named
-from bpfa.data import as_rows
+from bpfa.data import Rows, as_rows
 from bpfa.features import FEATURES
 from bpfa.gpu.local import OnDevice
 from bpfa.gpu.posterior import DevicePosterior, on_host
@@ -24,6 +24,7 @@ from bpfa.progress import Posterior, Progress
 from bpfa.sampler import ChainPosterior, gibbs_sampler
 from bpfa.schedule import Schedule
 from bpfa.svi import svi
+from bpfa.warm import ChainStore, WarmGibbs
 
 __all__ = ["train"]
 
@@ -52,6 +53,7 @@ def train(
     device: str = "cpu",
     posterior: Posterior | None = None,
     first_step: int = 1,
+    chains: ChainStore | None = None,
     **options: Any,
 ) -> Generator[Progress, None, None]:
     """Train a model and yield its progress after every step; the last posterior is the result.
@@ -94,6 +96,9 @@ def train(
     first_step : int
         Number of the first step. A run that goes on from the posterior of step t starts at t + 1, and repeats
         what an uninterrupted run would have done, bit for bit.
+    chains : ChainStore, optional
+        Where the chains of all rows stand, for "gibbs-ssvi" and "mimno-svi" on the CPU: a row's chain then
+        goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
         `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
@@ -130,6 +135,8 @@ def train(
         "features": check_choice("features", features, tuple(FEATURES)),
         "weights": weights,
     }
+    if chains is not None:
+        chosen = chosen._replace(local=_warm(chosen, chains, rows, n_features))
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
     if init == "gibbs":
         threads = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
@@ -158,3 +165,17 @@ def train(
                 yield from svi(rows, start, chosen, **form_of_svi)
 
     return steps()
+
+
+def _warm(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) -> Any:
+    """Return the local method of an algorithm with chains that go on."""
+    check_instance("chains", chains, ChainStore)
+    if chosen.name not in ("gibbs-ssvi", "mimno-svi") or isinstance(chosen.local, OnDevice):
+        raise ValueError(f"chains: expected 'gibbs-ssvi' or 'mimno-svi' on the CPU, not {chosen.name!r}")
+    if (chains.n_rows, chains.n_features) != (rows.n_rows, n_features):
+        raise ValueError(
+            f"chains: of {chains.n_rows} rows and {chains.n_features} features; "
+            f"expected {rows.n_rows} and {n_features}"
+        )
+    assert isinstance(chosen.local, Gibbs)
+    return WarmGibbs(chosen.local, chains)

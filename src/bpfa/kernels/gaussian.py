@@ -1,4 +1,4 @@
-"""Gaussians given by their precision matrices, one a column: steps, and draws by LAPACK, a column a thread."""
+"""Gaussians given by their precision matrices, one a column: their steps, and draws by LAPACK."""
 
 from __future__ import annotations
 

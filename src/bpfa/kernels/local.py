@@ -217,36 +217,34 @@ class Gibbs(Kernel, local.Gibbs):
         assert isinstance(sums, JointSums)
         return sums
 
+    def sums_and_state(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState, *, joint: bool
+    ) -> tuple[LocalSums | JointSums, LocalState]:
+        """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
+        raw = RawSums(view, batch, joint=joint)
+        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True)[1]
+        assert planes is not None
+        return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
+
     def _sums(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> LocalSums | JointSums:
         raw = RawSums(view, batch, joint=joint)
-        self._run(
-            self._method,
-            view,
-            batch,
-            draws,
-            start,
-            sums=raw.arrays,
-            burn_in=self.burn_in,
-            n_samples=self.n_samples,
-        )
+        self._swept(view, batch, draws, start, sums=raw.arrays)
         return raw.finish(self._method, self.n_samples)
+
+    def _swept(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, **wanted: Any
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Run the chains over all their sweeps, for what is wanted of the kept ones or of the last state."""
+        wanted |= {"burn_in": self.burn_in, "n_samples": self.n_samples}
+        return self._run(self._method, view, batch, draws, start, **wanted)
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalMoments:
         """Return the rows' own posterior: moments averaged over the kept sweeps."""
-        planes, _ = self._run(
-            self._method,
-            view,
-            batch,
-            draws,
-            start,
-            posterior=True,
-            burn_in=self.burn_in,
-            n_samples=self.n_samples,
-        )
+        planes, _ = self._swept(view, batch, draws, start, posterior=True)
         assert planes is not None
         z, x, zw2 = planes.astype(np.float64) / self.n_samples
         return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)

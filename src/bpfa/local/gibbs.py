@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -107,6 +108,18 @@ class Gibbs:
         """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
         kept = self._kept(view, batch, draws, start)
         return JointSums.average([JointSums.of(view, batch, sample) for sample in kept])
+
+    def sums_and_state(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState, *, joint: bool
+    ) -> tuple[LocalSums | JointSums, LocalState]:
+        """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
+        form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
+        kept: list[Any] = []
+        states = self.chain(view, batch, draws, self.burn_in + self.n_samples, start)
+        for sweep, state in enumerate(states, start=1):
+            if sweep > self.burn_in:
+                kept.append(form.of(view, batch, moments(view, state)))
+        return form.average(kept), state
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
