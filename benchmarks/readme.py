@@ -129,11 +129,18 @@ def gpu(results: dict) -> str:
     return markdown(results)
 
 
+def ablation(records: list) -> str:
+    from benchmarks.ablation import markdown
+
+    return markdown(records)
+
+
 def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
     kernels = (peers, sparse, methods, ceilings, growth)
     files = dict.fromkeys(kernels, "kernels") | {
-        write: write.__name__ for write in (memory, defaults, images, image_defaults, imputation, gpu)
+        write: write.__name__
+        for write in (memory, defaults, images, image_defaults, imputation, gpu, ablation)
     }
     path = HERE / "README.md"
     text = path.read_text()

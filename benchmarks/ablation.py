@@ -1,0 +1,380 @@
+"""Which dependencies of the posterior matter? `python -m benchmarks.ablation [--seconds 20]`.
+
+The grid {view} x {local method} x {features} x {weights that g_w is learned from} x {chains begin anew or go
+on}, as far as its cells exist, on two pictures and two matrices, from a random start, with three seeds and
+the same time for each, on one thread. Shown are the log-likelihood and squared error of hidden entries, how
+many their 95 % intervals cover, PSNR for pictures, and the time to 99 % of the final gain in log-likelihood.
+Cells are stored as they end: a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from paper.cells import Cell, Context, DataFile, Record, Store, run_cells
+from paper.measure import Array, HiddenEntries, draws, follow, rounded, scores
+from rich.console import Console
+
+from benchmarks import images, matrices, readme
+from bpfa import ALGORITHMS, ArrayRows, ChainStore, Progress, Rows, Schedule, algorithm, train
+from bpfa.images import PatchRows, defaults
+from bpfa.images.canvas import Canvas
+from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
+from bpfa.philox import Stream
+from bpfa.progress import Posterior
+
+HERE = Path(__file__).parent
+RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "results" / "ablation"
+SEEDS = (0, 1, 2)
+PATCH, N_POINTS = 8, 8
+# Restorations of a picture at the end of a run.
+STRIDE, PICTURE_DRAWS = 2, 4
+# Log-likelihood per entry of standardised columns under a standard normal: what knowing nothing gives.
+NOTHING = -0.5 * (np.log(2 * np.pi) + 1)
+
+
+class Problem(NamedTuple):
+    """What is learned from."""
+
+    file: DataFile
+    n_features: int
+    batch_size: int
+    schedule: tuple[float, float]
+    """Delay and decay of the step sizes."""
+    scored: int
+    """Rows whose hidden entries are scored."""
+    n_draws: int
+    picture: images.Task | None = None
+
+
+def _picture(name: str, observed: float, noise: float) -> Problem:
+    file = DataFile(f"images/{name}.png", "a standard picture, from the BM3D authors' image set")
+    task = images.Task(name, observed, noise)
+    return Problem(file, defaults.N_COMPONENTS, defaults.BATCH_SIZE, (0.0, 0.75), 1000, 10, task)
+
+
+def _matrix(name: str, n_features: int) -> Problem:
+    source = matrices.SOURCES[name]
+    return Problem(DataFile(source.file, source.origin), n_features, 256, (20.0, 0.6), 2000, 20)
+
+
+PROBLEMS = {
+    "house 20 %": _picture("house", 0.2, 0.0),
+    "barbara 50 % + 15": _picture("barbara", 0.5, 15.0),
+    "cytometry": _matrix("cytometry", 16),
+    "expression": _matrix("expression", 40),
+}
+
+
+class Choice(NamedTuple):
+    """A cell of the grid."""
+
+    algorithm: str
+    features: str
+    weights: str
+    warm: bool
+
+    def __str__(self) -> str:
+        chains = ", chains go on" if self.warm else ""
+        return f"{self.algorithm}, {self.features}, {self.weights} weights{chains}"
+
+
+def grid() -> Iterator[Choice]:
+    """Yield the cells that exist.
+
+    Joint features under an expected view need complete data, which none of the problems has; mean field has
+    no idle weights, so that active ones are all; and only chains can go on.
+    """
+    for name, cell in ALGORITHMS.items():
+        if name == "gibbs":
+            continue
+        for features in ("factorised", "joint") if cell.view == "sampled" else ("factorised",):
+            for weights in ("all", "active") if cell.method != "MeanField" else ("all",):
+                for warm in (False, True) if cell.method == "Gibbs" else (False,):
+                    yield Choice(name, features, weights, warm)
+
+
+def cells(arguments: argparse.Namespace) -> list[Cell]:
+    """Seed by seed, so that a run that is stopped has compared everything as often as it could."""
+    return [
+        Cell(
+            f"{problem}/{choice}/{seed}",
+            {"problem": problem, **choice._asdict(), "seed": seed, "seconds": arguments.seconds},
+            expected=1.5 * arguments.seconds + 5,
+            needs=PROBLEMS[problem].file,
+        )
+        for seed in arguments.seeds
+        for problem in arguments.problems
+        for choice in grid()
+    ]
+
+
+class Data(NamedTuple):
+    """A problem with its entries hidden."""
+
+    rows: Rows
+    entries: HiddenEntries
+    canvas: Canvas | None = None
+    truth: Array | None = None
+    missing: Array | None = None
+
+    def psnr(self, posterior: Posterior, name: str, *, noisy: bool, seed: int) -> float:
+        """PSNR in dB of the picture as this posterior restores it: over all pixels where they are noisy."""
+        assert self.canvas is not None
+        assert self.missing is not None
+        few = PatchRows(self.canvas.values, self.canvas.observed, (PATCH, PATCH), STRIDE)
+        burn_in = {"burn_in": defaults.BURN_IN} if ALGORITHMS[name].method == "Gibbs" else {}
+        stream = Stream.from_seed(seed).child("restoration")
+        patch_draws = PatchDraws(
+            posterior, algorithm(name, n_jobs=1, **burn_in), n_draws=PICTURE_DRAWS, stream=stream
+        )
+        restored = self.canvas.image(restore(few, patch_draws, few.strips(STRIP_PATCHES)).mean)
+        where = np.ones_like(self.missing) if noisy else self.missing
+        return images.observed_psnr(self.truth, restored, where)
+
+
+def load(name: str, folder: Path, seed: int) -> Data:
+    """Hide entries of the data by the seed."""
+    problem = PROBLEMS[name]
+    if problem.picture is None:
+        task = matrices.load(name, folder, seed)
+        values = task.train
+        values[task.hidden] = task.truth
+        ids = np.sort(np.random.default_rng(1).permutation(len(values))[: problem.scored])
+        rows = ArrayRows(np.where(task.hidden, np.nan, values))
+        return Data(rows, HiddenEntries.of(values, task.hidden, ids))
+    truth, seen, missing = images.hidden(problem.picture, folder, seed)
+    canvas = Canvas.of(seen, missing)
+    patches = PatchRows(canvas.values, canvas.observed, (PATCH, PATCH))
+    ids = np.sort(np.random.default_rng(1).permutation(patches.n_rows)[: problem.scored])
+    batch = patches.take(ids)
+    # The missing pixels as they would have been seen, noise included.
+    noise = problem.picture.noise * np.random.default_rng([seed, 1]).standard_normal(truth.shape)
+    whole = ((truth + noise - canvas.mean) / canvas.scale)[None, :, :, None]
+    complete = PatchRows(whole, np.ones(whole.shape, dtype=bool), (PATCH, PATCH)).take(ids)
+    entries = HiddenEntries(batch, complete.values.astype(np.float64), ~batch.observed)
+    return Data(patches, entries, canvas, truth, missing)
+
+
+def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Train a cell for its time, and score it on the way and at the end."""
+    problem, seed = PROBLEMS[settings["problem"]], settings["seed"]
+    name, features, weights, warm = (settings[key] for key in Choice._fields)
+    data, chosen = load(settings["problem"], context.data, seed), algorithm(name, n_jobs=1)
+
+    def scored(posterior: Posterior) -> dict[str, float]:
+        return scores(draws(posterior, data.entries, chosen, problem.n_draws, seed), data.entries)
+
+    def measure(progress: Progress) -> float:
+        return scored(progress.posterior)["log_likelihood"]
+
+    training = train(
+        data.rows,
+        problem.n_features,
+        algorithm=name,
+        features=features,
+        weights=weights,
+        n_steps=None,
+        batch_size=problem.batch_size,
+        schedule=Schedule(*problem.schedule),
+        seed=seed,
+        n_jobs=1,
+        chains=ChainStore(data.rows.n_rows, problem.n_features) if warm else None,
+    )
+    followed = follow(training, measure, seconds=settings["seconds"], n_points=N_POINTS)
+    posterior = followed.last.posterior
+    result = {key: rounded(value) for key, value in scored(posterior).items()}
+    if problem.picture is not None:
+        noisy = problem.picture.noise > 0
+        result["psnr"] = rounded(data.psnr(posterior, name, noisy=noisy, seed=seed))
+    scale = 1.0 if data.canvas is None else float(data.canvas.scale[0])
+    return {
+        **result,
+        "noise_std": rounded(posterior.noise_std * scale),
+        **followed.timing(),
+        "curve": followed.curve,
+    }
+
+
+def time_to(curve: Sequence[Sequence[float]], level: float) -> float | None:
+    """Seconds at which a curve first reaches a level, in between its points on the logarithm of time.
+
+    Examples
+    --------
+    >>> time_to([[1.0, 0.0], [4.0, 2.0]], 1.0), time_to([[1.0, 0.0]], 1.0)
+    (2.0, None)
+    """
+    before: Sequence[float] | None = None
+    for point in curve:
+        seconds, value = point
+        if value >= level:
+            if before is None:
+                return seconds
+            share = (level - before[1]) / (value - before[1])
+            return float(np.exp(np.log(before[0]) + share * (np.log(seconds) - np.log(before[0]))))
+        before = point
+    return None
+
+
+def settled(curve: Sequence[Sequence[float]]) -> float:
+    """Seconds to 99 % of what a run gains over knowing nothing."""
+    final = curve[-1][1]
+    found = time_to(curve, NOTHING + 0.99 * (final - NOTHING)) if final > NOTHING else None
+    return curve[-1][0] if found is None else found
+
+
+def mean_curve(results: Sequence[dict[str, Any]]) -> list[list[float]]:
+    """The mean over seeds of curves that were measured at nearly the same times."""
+    points = [np.mean(points, axis=0) for points in zip(*(r["curve"] for r in results), strict=False)]
+    return [[float(seconds), float(value)] for seconds, value in points]
+
+
+def by_choice(records: Sequence[Record], problem: str) -> dict[Choice, list[dict[str, Any]]]:
+    """Results of all seeds on a problem."""
+    found: dict[Choice, list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        settings = record["settings"]
+        if settings["problem"] == problem:
+            found[Choice(*(settings[key] for key in Choice._fields))].append(record["result"])
+    return found
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean, and how far the seeds lie apart."""
+    return f"{np.mean(values):.{digits}f} ± {np.ptp(values) / 2:.{digits}f}"
+
+
+def problem_table(results: dict[Choice, list[dict[str, Any]]]) -> str:
+    """All cells on a problem, the best log-likelihood first."""
+    picture = "psnr" in next(iter(results.values()))[0]
+    headings = ["", "log-likelihood", "MSE", *(["PSNR"] if picture else []), "covers", "noise", "in use"]
+    headings += ["steps", "s to 99 %"]
+    rows = []
+    for choice in sorted(results, key=lambda c: -np.mean([r["log_likelihood"] for r in results[c]])):
+        found = results[choice]
+        values = {key: [result[key] for result in found] for key in found[0] if key != "curve"}
+        rows.append(
+            [
+                str(choice),
+                spread(values["log_likelihood"], 3),
+                spread(values["mse"], 4),
+                *([spread(values["psnr"], 2)] if picture else []),
+                f"{np.mean(values['coverage']):.1%}",
+                f"{np.mean(values['noise_std']):.3g}",
+                f"{np.mean(values['active']):.0f}",
+                f"{np.mean(values['steps']):,.0f}",
+                f"{np.mean([settled(result['curve']) for result in found]):.1f}",
+            ]
+        )
+    return readme.table(headings, rows)
+
+
+def joint_line(results: dict[Choice, list[dict[str, Any]]]) -> str:
+    """How soon joint features reach the final score of factorised ones, and whether they end above it."""
+    plain = results.get(Choice("gibbs-ssvi", "factorised", "all", warm=False))
+    joint = results.get(Choice("gibbs-ssvi", "joint", "active", warm=False))
+    if not plain or not joint:
+        return ""
+    final = mean_curve(plain)[-1]
+    reached = time_to(mean_curve(joint), final[1])
+    when = "never reach" if reached is None else f"reach after {reached / final[0]:.0%} of the time"
+    end = mean_curve(joint)[-1][1]
+    return (
+        f"Joint features with active weights {when} what the paper's form of Gibbs-SSVI has at the end "
+        f"({final[1]:.3f}), and end at {end:.3f}."
+    )
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The tables of the page."""
+    parts = []
+    for problem in PROBLEMS:
+        if results := by_choice(records, problem):
+            seeds = max(len(found) for found in results.values())
+            seconds = max(record["settings"]["seconds"] for record in records)
+            heading = f"{problem.capitalize()}, {seconds:g} s each, {seeds} seeds:"
+            parts += [heading, problem_table(results), joint_line(results)]
+    parts.append("![Log-likelihood against time](results/ablation.png)")
+    return "\n\n".join(filter(None, parts))
+
+
+def plot(records: Sequence[Record]) -> None:
+    """Gibbs-SSVI in all its forms against time, a panel for each problem."""
+    import matplotlib.pyplot as plt
+    from paper.figures import STYLE, WIDTH, legend, save
+
+    found = {problem: by_choice(records, problem) for problem in PROBLEMS}
+    found = {problem: results for problem, results in found.items() if results}
+    colours = {"factorised": "#0072B2", "joint": "#D55E00"}
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(
+            len(found), 1, figsize=(WIDTH, 3.0 * len(found)), squeeze=False, layout="constrained"
+        )
+        for axes, (problem, results) in zip(panels[:, 0], found.items(), strict=True):
+            for choice, of_seeds in results.items():
+                if choice.algorithm != "gibbs-ssvi":
+                    continue
+                seconds, values = zip(*mean_curve(of_seeds), strict=True)
+                axes.plot(
+                    seconds, values, label=str(choice).removeprefix("gibbs-ssvi, "),
+                    color=colours[choice.features], linestyle="--" if choice.warm else "-",
+                    marker="o" if choice.weights == "active" else "^",
+                )  # fmt: skip
+            axes.set(
+                title=problem.capitalize(), xscale="log", xlabel="training time (s), log scale",
+                ylabel="log-likelihood\nper hidden entry",
+            )  # fmt: skip
+        legend(figure, panels[0, 0], columns=1)
+        save(figure, FIGURE)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=images.DATA, help="data folder")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of training for each cell (20)")
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time, one thread each (all cores)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="run again what is stored")
+    arguments = parser.parse_args()
+    console = Console(highlight=False, soft_wrap=True)
+    if not arguments.seconds > 0:
+        parser.error(f"--seconds {arguments.seconds:g}: expected a positive number")
+    store, planned = Store(RESULTS), cells(arguments)
+    lacking = {
+        cell.needs for cell in planned if cell.needs and not (arguments.data / cell.needs.path).exists()
+    }
+    for file in lacking:
+        console.print(f"left out: no {arguments.data / file.path}, which is {file.origin}", markup=False)
+    planned = [cell for cell in planned if cell.needs not in lacking]
+    store.plan([cell.name for cell in planned])
+    n_left = sum(arguments.fresh or not store.has(cell) for cell in planned)
+    console.print(f"{n_left} of {len(planned)} cells to run")
+    context, began, failed = Context(arguments.data.resolve(), RESULTS.parent), time.perf_counter(), 0
+    finish = partial(run_cells, jobs=arguments.jobs, budgets={}, force=arguments.fresh)
+    for n, (cell, record, error) in enumerate(finish(planned, run, store, context), start=1):
+        failed += record is None
+        minutes = (time.perf_counter() - began) / 60
+        left = minutes / n * (n_left - n)
+        text = error if record is None else f"{record['result']['log_likelihood']:.4f}"
+        console.print(f"{cell.name}: {text}, {left:.0f} minutes left", markup=False)
+    plot(list(store.records.values()))
+    console.print(markdown(list(store.records.values())), markup=False)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
