@@ -137,11 +137,9 @@ def ablation(records: list) -> str:
 
 def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
-    kernels = (peers, sparse, methods, ceilings, growth)
-    files = dict.fromkeys(kernels, "kernels") | {
-        write: write.__name__
-        for write in (memory, defaults, images, image_defaults, imputation, gpu, ablation)
-    }
+    of_kernels = (peers, sparse, methods, ceilings, growth)
+    others = (memory, defaults, images, image_defaults, imputation, gpu, ablation)
+    files = dict.fromkeys(of_kernels, "kernels") | {write: write.__name__ for write in others}
     path = HERE / "README.md"
     text = path.read_text()
     for write, file in files.items():
