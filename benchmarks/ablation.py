@@ -103,17 +103,17 @@ def grid() -> Iterator[Choice]:
                     yield Choice(name, features, weights, warm)
 
 
-def cells(arguments: argparse.Namespace) -> list[Cell]:
+def cells(problems: Sequence[str], seeds: Sequence[int], seconds: float) -> list[Cell]:
     """Seed by seed, so that a run that is stopped has compared everything as often as it could."""
     return [
         Cell(
             f"{problem}/{choice}/{seed}",
-            {"problem": problem, **choice._asdict(), "seed": seed, "seconds": arguments.seconds},
-            expected=1.5 * arguments.seconds + 5,
+            {"problem": problem, **choice._asdict(), "seed": seed, "seconds": seconds},
+            expected=1.5 * seconds + 5,
             needs=PROBLEMS[problem].file,
         )
-        for seed in arguments.seeds
-        for problem in arguments.problems
+        for seed in seeds
+        for problem in problems
         for choice in grid()
     ]
 
@@ -337,7 +337,7 @@ def plot(records: Sequence[Record]) -> None:
         save(figure, FIGURE)
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -349,18 +349,21 @@ def main() -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time, one thread each (all cores)"
     )
     parser.add_argument("--fresh", action="store_true", help="run again what is stored")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     console = Console(highlight=False, soft_wrap=True)
     if not arguments.seconds > 0:
         parser.error(f"--seconds {arguments.seconds:g}: expected a positive number")
-    store, planned = Store(RESULTS), cells(arguments)
+    planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
     lacking = {
         cell.needs for cell in planned if cell.needs and not (arguments.data / cell.needs.path).exists()
     }
     for file in lacking:
         console.print(f"left out: no {arguments.data / file.path}, which is {file.origin}", markup=False)
     planned = [cell for cell in planned if cell.needs not in lacking]
-    store.plan([cell.name for cell in planned])
+    store = Store(RESULTS)
+    # What is not asked for this time stays.
+    seeds = sorted({*SEEDS, *arguments.seeds})
+    store.plan([cell.name for cell in cells(list(PROBLEMS), seeds, arguments.seconds)])
     n_left = sum(arguments.fresh or not store.has(cell) for cell in planned)
     console.print(f"{n_left} of {len(planned)} cells to run")
     context, began, failed = Context(arguments.data.resolve(), RESULTS.parent), time.perf_counter(), 0
@@ -371,8 +374,9 @@ def main() -> int:
         left = minutes / n * (n_left - n)
         text = error if record is None else f"{record['result']['log_likelihood']:.4f}"
         console.print(f"{cell.name}: {text}, {left:.0f} minutes left", markup=False)
-    plot(list(store.records.values()))
-    console.print(markdown(list(store.records.values())), markup=False)
+    if records := list(store.records.values()):
+        plot(records)
+        console.print(markdown(records), markup=False)
     return int(failed > 0)
 
 

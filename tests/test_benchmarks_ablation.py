@@ -1,0 +1,84 @@
+"""The ablation runs every cell of its grid, goes on where it was stopped, and adds up what it finds."""
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks import ablation
+from benchmarks.ablation import Choice, grid, joint_line, main, markdown, settled, time_to
+from imageio.v3 import imwrite
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A picture and a matrix made up here, and problems as small as they go."""
+    data, results = tmp_path / "data", tmp_path / "results"
+    rng = np.random.default_rng(0)
+    for name in ("images", "cytof"):
+        (data / name).mkdir(parents=True)
+    slope = np.add.outer(np.arange(24), np.arange(24)) * 4.0
+    imwrite(
+        data / "images" / "house.png", (slope + rng.normal(scale=3, size=slope.shape) + 20).astype(np.uint8)
+    )
+    np.savez(data / "cytof" / "bcr_xl.npz", X=rng.gamma(2.0, 20.0, size=(150, 6)))
+    sizes = {"n_features": 5, "batch_size": 60, "scored": 30, "n_draws": 2}
+    problems = {name: problem._replace(**sizes) for name, problem in ablation.PROBLEMS.items()}
+    monkeypatch.setattr(ablation, "PROBLEMS", problems)
+    monkeypatch.setattr(ablation, "RESULTS", results / "ablation.json")
+    monkeypatch.setattr(ablation, "FIGURE", results / "ablation")
+    return ["--data", str(data), "--seconds", "0.02", "--seeds", "0", "--jobs", "1"]
+
+
+def test_the_grid_has_every_cell_that_exists():
+    cells = list(grid())
+    assert len(cells) == len(set(cells)) == 21
+    assert {cell.algorithm for cell in cells} == set(ablation.ALGORITHMS) - {"gibbs"}
+    assert not any(cell.features == "joint" and cell.algorithm.endswith("-svi") for cell in cells)
+
+
+def test_all_cells_run_and_are_not_run_again(small, capsys):
+    assert main([*small, "--problems", "house 20 %", "cytometry"]) == 0
+    first = capsys.readouterr().out
+    assert "42 of 42 cells to run" in first
+    records = json.loads(ablation.RESULTS.read_text())
+    assert len(records) == 42
+    for record in records:
+        result = record["result"]
+        assert np.isfinite([result["log_likelihood"], result["mse"], result["noise_std"]]).all()
+        assert ("psnr" in result) == record["settings"]["problem"].startswith("house")
+        assert 0 <= result["coverage"] <= 1
+        assert result["steps"] >= 1
+    assert ablation.FIGURE.with_suffix(".png").exists()
+    assert main([*small, "--problems", "house 20 %"]) == 0
+    assert "0 of 21 cells to run" in capsys.readouterr().out
+    assert json.loads(ablation.RESULTS.read_text()) == records
+    page = markdown(records)
+    assert page.count("gibbs-ssvi, joint, active weights, chains go on") == 2
+    assert page.count("Joint features with active weights") == 2
+
+
+def test_a_problem_without_its_file_is_left_out(small, capsys):
+    assert main([*small, "--problems", "expression"]) == 0
+    out = capsys.readouterr().out
+    assert "left out: no" in out
+    assert "0 of 0 cells" in out
+
+
+def test_times_are_read_off_curves():
+    assert time_to([[1.0, 0.0], [4.0, 2.0], [8.0, 1.0]], 1.0) == pytest.approx(2.0)
+    assert time_to([[1.0, 0.0], [4.0, 2.0]], 2.5) is None
+    # 99 % of the way from knowing nothing to the end.
+    low, high = ablation.NOTHING, ablation.NOTHING + 1.0
+    assert settled([[1.0, low], [10.0, high], [100.0, high]]) == pytest.approx(10**0.99)
+    assert settled([[1.0, low - 1], [10.0, low - 2]]) == 10.0
+
+
+def test_joint_features_are_compared_with_the_papers_form():
+    plain, joint = (
+        Choice("gibbs-ssvi", *form, False) for form in (("factorised", "all"), ("joint", "active"))
+    )
+    slow, fast = ({"curve": [[1.0, 0.0], [float(end), 2.0]]} for end in (100, 10))
+    line = joint_line({plain: [slow], joint: [fast]})
+    assert "after 10% of the time" in line
+    assert "end at 2.000" in line
+    assert "never reach" in joint_line({plain: [{"curve": [[1.0, 3.0]]}], joint: [fast]})
