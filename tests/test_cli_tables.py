@@ -61,6 +61,15 @@ def test_fit_as_json(run, folder):
     assert json.loads(run("fit", "t.npy", "n.bpfa", "--json", *SMALL).out)["held_out_mse"] is None
 
 
+def test_fit_with_patience_tells_of_the_model_that_is_kept(run, folder):
+    stopping = ("--held-out", 0.2, "--patience", 1, "--max-steps", 5000)
+    document = run("fit", "t.npy", "m.bpfa", "--json", "--components", 6, *stopping).document
+    history = bpfa.BPFA.load("m.bpfa").history_
+    assert document["stopped_by"] == "patience"
+    assert document["best_step"] < document["steps"]
+    assert document["held_out_log_likelihood"] == np.nanmax(history["held_out_log_likelihood"])
+
+
 def test_tables_keep_their_columns(run, folder):
     fitted(run, "t.csv", "--columns", ",".join(NAMES))
     for suffix in ("csv", "parquet", "tsv"):

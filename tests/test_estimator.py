@@ -44,10 +44,14 @@ def fitted():
     return model().fit(HOLED)
 
 
-def assert_same_model(a, b):
+def assert_same_posterior(a, b):
     ours, theirs = pack_posterior(a.posterior_)[0], pack_posterior(b.posterior_)[0]
     for name, value in ours.items():
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+def assert_same_model(a, b):
+    assert_same_posterior(a, b)
     assert a.n_steps_ == b.n_steps_
 
 
@@ -281,6 +285,29 @@ class TestStopping:
         best = int(np.argmax(taken))
         assert len(taken) - 1 - best <= 3 + 10
         assert (taken[-3:] <= taken[:-3].max() + 1e-4).all()
+
+    def test_patience_keeps_the_best_model(self):
+        options = {"held_out": 0.1, "step_decay": 0.5}
+        waited = model(max_steps=100_000, patience=2, **options).fit(X)
+        scores = waited.history_["held_out_log_likelihood"]
+        assert waited.best_step_ == waited.history_["step"][np.nanargmax(scores)] < waited.n_steps_
+        ended_there = model(max_steps=waited.best_step_, **options).fit(X)
+        assert_same_posterior(waited, ended_there)
+        # Who only watches the score keeps the last model.
+        watched = model(max_steps=waited.n_steps_, **options).fit(X)
+        assert watched.best_step_ == watched.n_steps_
+        assert (watched.components_ != waited.components_).any()
+
+    @pytest.mark.parametrize("stop", [-70, -20])
+    def test_a_resumed_fit_knows_the_best_model_before_it(self, stop):
+        options = {"held_out": 0.1, "step_decay": 0.5, "patience": 2}
+        whole = model(max_steps=100_000, **options).fit(X)
+        stopped_at = whole.n_steps_ + stop
+        model(max_steps=stopped_at, **options).fit(X, checkpoint="a.bpfa")
+        resumed = model(max_steps=100_000, **options).fit(X, checkpoint="a.bpfa", resume=True)
+        assert (resumed.n_steps_, resumed.best_step_) == (whole.n_steps_, whole.best_step_)
+        assert_same_model(resumed, whole)
+        assert_same_model(BPFA.load("a.bpfa"), whole)
 
     def test_callback(self):
         seen = []

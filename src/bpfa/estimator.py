@@ -19,7 +19,7 @@ from bpfa._checks import check_instance, check_integer
 from bpfa.checkpoint import Checkpoint, Clock
 from bpfa.column_noise import column_noise
 from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
-from bpfa.fitting import Callback, Fit, Settings
+from bpfa.fitting import Best, Callback, Fit, Settings
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.history import History
 from bpfa.inputs import rows_of_input
@@ -95,7 +95,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     held_out : float
         Share of the entries to hide from the fit and to score every 50 steps, in 1000 rows.
     patience : int, optional
-        End the fit when so many held-out scores in a row have not improved.
+        End the fit when so many held-out scores in a row have not improved, and keep the model that had the
+        best score, not the last one.
     total_rows : int, optional
         For `partial_fit`: the number of rows of the whole stream, which says how much the prior weighs. By
         default those seen so far.
@@ -130,6 +131,9 @@ class BPFA(ReadingMixin, BaseEstimator):
         the columns), n_active, held_out_log_likelihood, held_out_mse (NaN where not taken);
         `pandas.DataFrame(model.history_)`.
     n_steps_ : int
+    best_step_ : int
+        Step after which the model was as it is kept: the last one, or, with `patience`, that of the best
+        held-out score.
     stopped_by_ : str
         "max_steps", "max_time", "patience", "callback", or "interrupt".
     posterior_ : GlobalPosterior or ChainPosterior
@@ -257,8 +261,14 @@ class BPFA(ReadingMixin, BaseEstimator):
             fit = Fit(seen, settings, limits, units=scale.noise_ratio, n_jobs=threads, **saved)
 
             def save() -> None:
-                posterior = on_host(fit.posterior)
-                self._keep(fit.settings, posterior, fit.step, fit.history, fit.stopped_by, scale, rows.n_rows)
+                last, how = (
+                    on_host(fit.posterior),
+                    (fit.step, fit.history, fit.stopped_by, scale, rows.n_rows),
+                )
+                if fit.best is None or fit.best.step == fit.step:
+                    self._keep(fit.settings, last, *how)
+                else:
+                    self._keep(fit.settings, fit.best.posterior, *how, best_step=fit.best.step, last=last)
                 if checkpoint is not None:
                     self.save(checkpoint.path)
 
@@ -400,13 +410,22 @@ class BPFA(ReadingMixin, BaseEstimator):
         same_scale = np.array_equal(saved.scale_, standardised.scale)
         if saved.n_rows_seen_ != standardised.n_rows or not (same_mean and same_scale):
             raise ValueError(f"resume: {resume} was fitted to other data; expected the same rows and columns")
+        last = saved.posterior_ if saved._last is None else saved._last
         return {
             "settings": saved.settings_,
             "scale": Scale(saved.mean_, saved.scale_, saved.noise_ratio_),
             "step": saved.n_steps_,
-            "posterior": saved.posterior_,
+            "posterior": last,
             "history": History(saved.history_),
+            "best": saved._best(),
         }
+
+    def _best(self) -> Best | None:
+        """Return the posterior of the best held-out score, if there has been one."""
+        scored = self.history_["held_out_log_likelihood"][self.history_["step"] == self.best_step_]
+        if not np.isfinite(scored).any():
+            return None
+        return Best(self.best_step_, float(scored[0]), self.posterior_)
 
     def _keep(
         self,
@@ -417,10 +436,13 @@ class BPFA(ReadingMixin, BaseEstimator):
         stopped_by: str | None,
         scale: Scale,
         n_rows_seen: int,
+        best_step: int | None = None,
+        last: Posterior | None = None,
     ) -> None:
-        """Set the fitted attributes, all of them at once."""
+        """Set the fitted attributes, all of them at once; `last` is where to go on, if not at `posterior`."""
         assert posterior is not None
         self.settings_, self.posterior_, self.n_steps_ = settings, posterior, n_steps
+        self.best_step_, self._last = n_steps if best_step is None else best_step, last
         self.history_, self.stopped_by_ = history.arrays(), stopped_by
         self.mean_, self.scale_, self.noise_ratio_ = scale
         self.n_rows_seen_ = n_rows_seen

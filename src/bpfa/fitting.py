@@ -24,7 +24,7 @@ from bpfa.scores import HeldOutScore, score_rows
 from bpfa.stopping import Limits
 from bpfa.training import train
 
-__all__ = ["Callback", "Fit", "Settings"]
+__all__ = ["Best", "Callback", "Fit", "Settings"]
 
 Callback = Callable[[Progress, History], Any]
 """Called after every step; a true answer ends the fit."""
@@ -85,6 +85,14 @@ class HeldOut(NamedTuple):
     hidden: NDArray[np.bool_]
 
 
+class Best(NamedTuple):
+    """The posterior that has predicted held-out entries best so far."""
+
+    step: int
+    log_likelihood: float
+    posterior: Posterior
+
+
 class Fit:
     """A fit that can be looked at while it runs.
 
@@ -97,7 +105,7 @@ class Fit:
     units : array, shape (n_columns,), optional
         What is 1 in the rows, in the units that held-out entries are to be scored in.
     n_jobs : int, optional
-    step, posterior, history
+    step, posterior, history, best
         Where an earlier fit of the same settings stood.
     """
 
@@ -112,10 +120,14 @@ class Fit:
         step: int = 0,
         posterior: Posterior | None = None,
         history: History | None = None,
+        best: Best | None = None,
     ) -> None:
         self.settings, self.limits, self.units, self.n_jobs = settings, limits, units, n_jobs
         self.step, self.posterior = step, posterior
         self.history = history or History()
+        # Waiting for a better score goes beyond the best one. A chain over all rows gains by its length.
+        self._keeps_best = limits.patience is not None and settings.algorithm != "gibbs"
+        self.best = best if self._keeps_best else None
         self.stopped_by: str | None = None
         self.rows: Rows = rows
         self.held_out: HeldOut | None = None
@@ -158,6 +170,8 @@ class Fit:
             for progress in training:
                 self.step, self.posterior = progress.step, progress.posterior
                 score = self.score() if self._due(progress.step) else None
+                if score is not None:
+                    self._note(score)
                 self.history.add(progress, before + time.perf_counter() - began, score)
                 self.stopped_by = self.limits.reached(progress.step, self.history)
                 # Every one is called, also after one has ended the fit.
@@ -167,6 +181,11 @@ class Fit:
                 yield progress
                 if self.stopped_by:
                     return
+
+    def _note(self, score: HeldOutScore) -> None:
+        """Remember the posterior if no other has had a better score."""
+        if self._keeps_best and (self.best is None or score.log_likelihood > self.best.log_likelihood):
+            self.best = Best(self.step, score.log_likelihood, on_host(self.posterior))
 
     def _due(self, step: int) -> bool:
         between = SWEEPS_BETWEEN_SCORES if self.settings.algorithm == "gibbs" else STEPS_BETWEEN_SCORES

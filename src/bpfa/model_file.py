@@ -18,7 +18,7 @@ from bpfa.storage import pack_posterior, read_model, unpack_posterior
 __all__ = ["load_into", "pack_model"]
 
 # What the arrays of the parts are called in a file.
-POSTERIOR, HISTORY = "posterior.", "history."
+POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
 
 
 class Scale(NamedTuple):
@@ -40,6 +40,10 @@ def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the document of a fitted model."""
     posterior_arrays, posterior = pack_posterior(model.posterior_)
     arrays = {POSTERIOR + name: array for name, array in posterior_arrays.items()}
+    last = None
+    if model._last is not None:
+        last_arrays, last = pack_posterior(model._last)
+        arrays |= {LAST + name: array for name, array in last_arrays.items()}
     arrays |= {HISTORY + name: array for name, array in model.history_.items()}
     arrays |= {"mean": model.mean_, "scale": model.scale_, "noise_ratio": model.noise_ratio_}
     names = getattr(model, "feature_names_in_", None)
@@ -47,6 +51,8 @@ def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         "parameters": _plain(model.get_params(deep=False)),
         "settings": model.settings_.document(),
         "posterior": posterior,
+        "best_step": model.best_step_,
+        "last": last,
         "n_steps": model.n_steps_,
         "n_rows_seen": model.n_rows_seen_,
         "stopped_by": model.stopped_by_,
@@ -63,6 +69,9 @@ def load_into(model: Any, path: str | os.PathLike[str]) -> None:
             parameters["priors"] = Priors(**parameters["priors"])
         model.set_params(**parameters)
         posterior = unpack_posterior(_part(arrays, POSTERIOR), document["posterior"])
+        last = None
+        if document["last"] is not None:
+            last = unpack_posterior(_part(arrays, LAST), document["last"])
         scale = Scale(arrays["mean"], arrays["scale"], arrays["noise_ratio"])
         model.n_features_in_ = len(scale.mean)
         if document["columns"] is not None:
@@ -77,6 +86,8 @@ def load_into(model: Any, path: str | os.PathLike[str]) -> None:
             document["stopped_by"],
             scale,
             document["n_rows_seen"],
+            best_step=document["best_step"],
+            last=last,
         )
     except Exception as error:
         # Whole and of our making, but of something else: what is missing may show in many ways.

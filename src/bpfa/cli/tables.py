@@ -60,7 +60,8 @@ def fit(
         float, typer.Option(help="Share of the entries to hide from the fit and score.")
     ] = 0.0,
     patience: Annotated[
-        int | None, typer.Option(min=1, help="End when so many held-out scores have not improved.")
+        int | None,
+        typer.Option(min=1, help="End when so many held-out scores have not improved, and keep the best."),
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the fit here while it runs.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
@@ -97,7 +98,9 @@ def fit(
     outputs.write()
 
     scores = model.history_["held_out_log_likelihood"]
-    scored = np.flatnonzero(~np.isnan(scores))
+    # Of the model that is kept, which need not be the last one.
+    kept = int(np.flatnonzero(model.history_["step"] == model.best_step_)[0])
+    scored = np.flatnonzero(~np.isnan(scores[: kept + 1]))
     document = {
         "written": {"model": target},
         "rows": rows.n_rows,
@@ -106,12 +109,13 @@ def fit(
         "active_features": model.n_components_used_,
         "features": len(model.components_),
         "steps": model.n_steps_,
+        "best_step": model.best_step_,
         "stopped_by": model.stopped_by_,
         "held_out_log_likelihood": scores[scored[-1]] if scored.size else None,
         "held_out_mse": model.history_["held_out_mse"][scored[-1]] if scored.size else None,
     }
     line = (
-        f"{rows.n_rows:,} x {rows.n_columns:,} · noise {model.history_['noise_std'][-1]:.3g} of a column's "
+        f"{rows.n_rows:,} x {rows.n_columns:,} · noise {model.history_['noise_std'][kept]:.3g} of a column's "
         f"deviation · {model.n_components_used_} of {len(model.components_)} features · "
         f"{model.n_steps_} steps · {voice.seconds:.1f} s"
     )
