@@ -150,7 +150,8 @@ class Gibbs(OnDevice, local.Gibbs):
             )
             chain = self._chain(seen, draws, burn_in=self.burn_in, n_samples=self.n_samples)
             K, D = seen.phi.shape
-            size = _part_rows(self.n_samples * (12 * K + 4 * D))
+            real_bytes = np.dtype(seen.real).itemsize
+            size = _part_rows(self.n_samples * real_bytes * (2 * K + D))
             for first in range(0, len(rows), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bpfa.data import Batch, Rows, StandardisedRows, sequential
 from bpfa.gpu.arrays import CudaArrayRows
 from bpfa.gpu.runtime import cupy_module, kernel, launch
+from bpfa.gpu.staging import on_its_way
 
 __all__ = ["C_NAMES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
 
@@ -96,9 +97,9 @@ def uploaded(batch: Batch, real: str, ids: NDArray[np.int64] | None = None) -> D
     """Copy a batch to the device; `ids` other than its own may key the random numbers."""
     cupy = cupy_module()
     return DeviceBatch(
-        cupy.asarray(np.ascontiguousarray(batch.values, real).ravel()),
-        None if batch.complete else cupy.asarray(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
-        cupy.asarray(batch.ids if ids is None else np.ascontiguousarray(ids)),
+        on_its_way(np.ascontiguousarray(batch.values, real).ravel()),
+        None if batch.complete else on_its_way(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
+        on_its_way(batch.ids if ids is None else ids),
         None,
         cupy.arange(batch.n_columns, dtype=cupy.int32),
         None if batch.complete else int(batch.observed.sum(axis=1).max(initial=0)),
@@ -129,8 +130,8 @@ class DeviceRows:
 
     def take(self, ids: NDArray[np.int64]) -> DeviceBatch:
         """Return the rows with these ids."""
-        ids = cupy_module().asarray(ids)
-        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, self.most_observed)
+        there = on_its_way(ids)
+        return DeviceBatch(self.values, self.observed, there, self.bases, self.offsets, self.most_observed)
 
     @classmethod
     def of_matrix(cls, values: Any, observed: Any) -> DeviceRows:
