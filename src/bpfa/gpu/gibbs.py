@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
 # For rows that fit gibbs_rows.cu: the most observed columns of one, or where it is complete the most features
 # -> threads of a block.
 ROWS_OBSERVED = {
-    "float32": {16: 768, 32: 640, 40: 512, 64: 512, 96: 384, 128: 256},
+    "float32": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "float64": {16: 384, 48: 256},
 }
 ROWS_COMPLETE = {"float32": {256: 640, 512: 512}, "float64": {256: 384, 512: 256}}
@@ -73,7 +74,7 @@ def rows_shape_of(
     --------
     >>> device = {"real": "float32", "memory": 232_448, "multiprocessors": 132}
     >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
-    (32, 0, 0, 640)
+    (32, 0, 0, 768)
     >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
     (0, 16, 180, 640)
     >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
@@ -195,6 +196,61 @@ def shape_of(
     return Shape(tiles, observed, row_threads, groups, most_threads, n_blocks, n_threads, shared)
 
 
+class Plan(NamedTuple):
+    """A kernel and how to launch it."""
+
+    function: Any
+    n_resident: int | None
+    """Rows of the Gram matrix in shared memory, for gibbs_rows.cu; None for gibbs.cu."""
+    n_blocks: int
+    n_threads: int
+    shared: int
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    device: int,
+    n_rows: int,
+    K: int,
+    D: int,
+    real: str,
+    most_observed: int | None,
+    two_step: bool,
+    variance: bool,
+) -> Plan:
+    """Return the kernel for some rows; kept, as to find it anew for every batch takes the host too long."""
+    missing = most_observed is not None
+    limits: dict[str, Any] = {
+        "real": real,
+        "most_observed": most_observed,
+        "memory": properties.shared_memory(),
+        "multiprocessors": properties.multiprocessors(),
+    }
+    macros: dict[str, int] = {"MISSING": missing, "VARIANCE": variance}
+    fitting = None if two_step else rows_shape_of(n_rows, K, D, **limits)
+    if fitting is not None:
+        macros["OBSERVED" if missing else "FEATURE_TILES"] = fitting.observed or fitting.tiles
+        name, threads, how = "gibbs_rows", fitting.most_threads, fitting[-3:]
+    else:
+        shape = shape_of(n_rows, K, D, planes=1 + missing + two_step + variance, **limits)
+        macros |= {
+            "TWO_STEP": two_step,
+            "TILES": shape.tiles,
+            "OBSERVED": shape.observed,
+            "ROW_LANES": shape.row_threads,
+            "GROUPS": shape.groups,
+        }
+        name, threads, how = "gibbs", shape.most_threads, shape[-3:]
+    function = kernel(
+        f"{name}.cu",
+        name,
+        f"REAL={C_NAMES[real]}",
+        *(f"{macro}={int(value)}" for macro, value in macros.items()),
+        f"THREADS={threads}",
+    )
+    return Plan(function, None if fitting is None else fitting.n_resident, *how)
+
+
 class Kept(NamedTuple):
     """The kept samples of the chains of some rows; n_samples x rows x ... each."""
 
@@ -245,8 +301,7 @@ class Chain:
         kept = Kept(
             counts=cupy.empty((self.n_samples, n), cupy.int32),
             entries=cupy.empty((self.n_samples, n, K, entry_bytes), cupy.uint8),
-            # Zero where nothing is observed, for the products that the sums are.
-            residuals=(cupy.empty if batch.complete else cupy.zeros)((self.n_samples, n, D), real),
+            residuals=cupy.empty((self.n_samples, n, D), real),
             masks=None if batch.complete else cupy.empty((n, -(-D // 16)), cupy.uint16),
             squares=cupy.empty(n),
             n_observed=None if batch.complete else cupy.empty(n, cupy.int32),
@@ -276,52 +331,25 @@ class Chain:
         if n == 0:
             return
         (K, D), real, missing = view.phi.shape, view.real, not batch.complete
+        device = cupy_module().cuda.runtime.getDevice()
         variance = missing and view.v is not None
-        device = {
-            "real": real,
-            "most_observed": batch.most_observed,
-            "memory": properties.shared_memory(),
-            "multiprocessors": properties.multiprocessors(),
-        }
-        macros = {"MISSING": missing, "VARIANCE": variance}
-        fitting = None if self.two_step else rows_shape_of(n, K, D, **device)
-        if fitting is not None:
-            macros["OBSERVED" if missing else "FEATURE_TILES"] = fitting.observed or fitting.tiles
-            name, threads, how = "gibbs_rows", fitting.most_threads, fitting[-3:]
-        else:
-            planes = 1 + missing + self.two_step + variance
-            shape = shape_of(n, K, D, planes=planes, **device)
-            macros |= {
-                "TWO_STEP": self.two_step,
-                "TILES": shape.tiles,
-                "OBSERVED": shape.observed,
-                "ROW_LANES": shape.row_threads,
-                "GROUPS": shape.groups,
-            }
-            name, threads, how = "gibbs", shape.most_threads, shape[-3:]
-        function = kernel(
-            f"{name}.cu",
-            name,
-            f"REAL={C_NAMES[real]}",
-            *(f"{macro}={int(on)}" for macro, on in macros.items()),
-            f"THREADS={threads}",
-        )
+        plan = _plan(device, n, K, D, real, batch.most_observed, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
             dense, _ = batch.dense(real)
             correlations = cupy_module().matmul(dense, view.rows.T)
-            gram = view.gram if fitting is None else view.gram_of_fours
+            gram = view.gram if plan.n_resident is None else view.gram_of_fours
             phi2, s = view.phi2_all, view.s_all
         start_z, start_w = (None, None) if start is None else start
         results = (None,) * 6 if kept is None else kept
-        n_blocks, n_threads, shared = how
         launch(
-            function, n_blocks, n_threads,
+            plan.function, plan.n_blocks, plan.n_threads,
             batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
             np.int64(n), K, D,
             view.tiles, view.v_tiles, view.rows, gram, phi2, s, view.logit2, view.precisions,
             dense, correlations,
             np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), np.uint32(self.step & 0xFFFFFFFF),
             self.first_sweep, self.burn_in, self.n_samples, start_z, start_w,
-            *results, posterior, state, *(() if fitting is None else (fitting.n_resident,)), shared=shared,
+            *results, posterior, state, *(() if plan.n_resident is None else (plan.n_resident,)),
+            shared=plan.shared,
         )  # fmt: skip

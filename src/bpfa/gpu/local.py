@@ -140,22 +140,26 @@ class Gibbs(OnDevice, local.Gibbs):
         with on_device(self.device):
             seen, rows = self._seen(view), self._rows(view, batch, draws)
             started = self._start(start, batch, seen.n_features)
-            sums = DeviceSums(
-                seen,
-                len(rows),
-                complete=rows.complete,
-                joint=joint,
-                method=self._method,
-                n_samples=self.n_samples,
-            )
             chain = self._chain(seen, draws, burn_in=self.burn_in, n_samples=self.n_samples)
             K, D = seen.phi.shape
             real_bytes = np.dtype(seen.real).itemsize
             size = _part_rows(self.n_samples * real_bytes * (2 * K + D))
-            for first in range(0, len(rows), size):
+            sums = None
+            for first in range(0, max(len(rows), 1), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)
-                sums.add_kept(chain.kept(part, _part_of(started, first, last)), part)
+                kept = chain.kept(part, _part_of(started, first, last))
+                # Once the chains are under way: the device need not wait for this.
+                sums = sums or DeviceSums(
+                    seen,
+                    len(rows),
+                    complete=rows.complete,
+                    joint=joint,
+                    method=self._method,
+                    n_samples=self.n_samples,
+                )
+                sums.add_kept(kept, part)
+            assert sums is not None
             return sums.host() if isinstance(view, GlobalView) else sums
 
     def row_moments(

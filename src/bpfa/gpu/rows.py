@@ -67,7 +67,7 @@ class DeviceBatch:
         matrix = cupy.empty(shape, real)
         ones = cupy.empty(shape, real) if shown else None
         function = kernel("rows.cu", "gather_rows", f"REAL={C_NAMES[real]}")
-        n_blocks = min(4096, -(-max(matrix.size, 1) // 256))
+        n_blocks = min(4096, -(-max(len(self), 1) // 8))
         launch(
             function, n_blocks, 256, values, self.observed, self.ids, self.bases, self.offsets,
             np.int64(len(self)), self.n_columns, matrix, ones,

@@ -57,6 +57,8 @@ class DeviceSums:
         """Add the kept samples of the chains of some rows."""
         cupy, view, n_rows = cupy_module(), self.view, len(batch)
         (K, D), real = view.phi.shape, view.real
+        if n_rows == 0:
+            return
         chunk_rows = max(CHUNK_ROWS, -(-n_rows // N_CHUNKS))
         n_chunks = -(-n_rows // chunk_rows)
         xd = cupy.empty((n_chunks, K, D), real)

@@ -67,6 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
        first_row += static_cast<int64>(gridDim.x) * n_slots) {
     const int64 row = first_row + slot % 2;
     const bool live = row < n_rows;
+    [[maybe_unused]] const unsigned live_lanes = __ballot_sync(EVERY_LANE, live);
     const int64 id = live ? ids[row] : 0;
     __syncwarp();
 #if MISSING
@@ -104,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
     for (int sweep = 0; sweep < burn_in + n_samples; ++sweep) {
 #pragma unroll 1
       for (int group = 0; group < KP / 64; ++group) {
-        const uint4 uniforms = row_words(UNIFORM, first_sweep + sweep, id, step, group, sub, key0, key1);
+        uint4 uniforms = row_words(UNIFORM, first_sweep + sweep, id, step, group, sub, key0, key1);
         uint4 normals;
         bool normals_known = false;
 #pragma unroll 1
@@ -113,7 +114,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
           if (tile >= n_tiles) break;
           own.look_at(tile);
           real x = own.x(k), correlated = own.correlation();
-          const unsigned word = word_of(uniforms, part);
+          const unsigned word = uniforms.x;
+          uniforms = make_uint4(uniforms.y, uniforms.z, uniforms.w, 0);
 #if MISSING
           const real s = own.s(k), phi2 = VARIANCE ? own.squared() : s, kappa = g_w + g_o * s, variance = 1 / kappa;
           const real odds = own.logit(k) - real(0.5) * log_2(kappa * inverse_g_w);
@@ -167,7 +169,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
         for (int tile = 0; tile < n_tiles; ++tile) {
           const int k = 16 * tile + sub;
           const real x = own.x(k);
-          const unsigned bits = __ballot_sync(EVERY_LANE, x != 0) >> shift & 0xffffu;
+          const unsigned on = __ballot_sync(EVERY_LANE, x != 0);
+          if (on == 0) continue;
+          const unsigned bits = on >> shift & 0xffffu;
           if (x != 0 && live) list[count + __popc(bits & ((1u << sub) - 1))] = {k, x};
           count += __popc(bits);
         }
@@ -186,6 +190,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
       if (!squares || !live) continue;
       real sample_squares = 0;
 #if MISSING
+      // Zero where nothing is observed, for the products that the sums are.
+      for (int d = sub; d < D; d += 16) residuals[at * D + d] = 0;
+      __syncwarp(live_lanes);
       own.visit([&](int d, real r) {
         sample_squares += r * r;
         residuals[at * D + d] = r;
