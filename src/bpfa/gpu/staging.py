@@ -12,8 +12,8 @@ from bpfa.gpu.runtime import cupy_module
 
 __all__ = ["on_its_way"]
 
-# Bytes that blocks come in multiples of, and the most blocks before one must be waited for.
-GRAIN, MOST_BLOCKS = 2**16, 12
+# Bytes that blocks come in multiples of, and the most free ones before kernels are waited for.
+GRAIN, MOST_FREE = 2**16, 12
 
 
 class Block:
@@ -21,8 +21,9 @@ class Block:
 
     def __init__(self, n_bytes: int) -> None:
         cupy = cupy_module()
-        self.there, self.here = cupy.cuda.alloc(n_bytes), cupy.cuda.alloc_pinned_memory(n_bytes)
-        self.n_bytes = n_bytes
+        self.n_bytes, self.leased = n_bytes, True
+        self.there = cupy.cuda.alloc(n_bytes)
+        self.here = np.frombuffer(cupy.cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
         # What the memory was used for before may still be going on.
         self.used = cupy.cuda.get_current_stream().record()
         self.copied = self.used
@@ -31,12 +32,12 @@ class Block:
 class Lease:
     """Gives a block back when the last array in it is gone: the kernels that use it are queued by then."""
 
-    def __init__(self, block: Block, free: list[Block], stream: Any) -> None:
-        self.block, self.free, self.stream = block, free, stream
+    def __init__(self, block: Block, stream: Any) -> None:
+        self.block, self.stream = block, stream
 
     def __del__(self) -> None:
         self.block.used = self.stream.record()
-        self.free.append(self.block)
+        self.block.leased = False
 
 
 class Staging:
@@ -44,18 +45,17 @@ class Staging:
 
     def __init__(self) -> None:
         self.stream = cupy_module().cuda.Stream(non_blocking=True)
-        self.free: list[Block] = []
-        self.n_blocks = 0
+        # All of them, leased or not: a block that only its lease knew could be collected together with it.
+        self.blocks: list[Block] = []
 
     def copy(self, array: NDArray[Any]) -> Any:
         """Return an array of the device for kernels of the current stream."""
         cupy = cupy_module()
         computing, block = cupy.cuda.get_current_stream(), self._block(array.nbytes)
         block.copied.synchronize()
-        staged = np.frombuffer(block.here, array.dtype, array.size).reshape(array.shape)
+        staged = block.here[: array.nbytes].view(array.dtype).reshape(array.shape)
         staged[...] = array
-        lease = Lease(block, self.free, computing)
-        memory = cupy.cuda.UnownedMemory(block.there.ptr, block.n_bytes, lease)
+        memory = cupy.cuda.UnownedMemory(block.there.ptr, block.n_bytes, Lease(block, computing))
         there = cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
         self.stream.wait_event(block.used)
         there.set(staged, self.stream)
@@ -64,18 +64,19 @@ class Staging:
         return there
 
     def _block(self, n_bytes: int) -> Block:
-        """Return a free block: one that nobody computes with, a new one, or the one free for longest."""
-        fitting = [block for block in self.free if n_bytes <= block.n_bytes <= max(4 * n_bytes, GRAIN)]
-        idle = next((block for block in fitting if block.used.done), None)
-        if idle is None and (self.n_blocks < MOST_BLOCKS or not fitting):
-            if len(self.free) >= MOST_BLOCKS:
+        """Lease a block: one that nobody computes with, a new one, or one that kernels must be done with."""
+        free = [block for block in self.blocks if not block.leased]
+        fitting = [block for block in free if n_bytes <= block.n_bytes <= max(4 * n_bytes, GRAIN)]
+        chosen = next((block for block in fitting if block.used.done), None)
+        if chosen is None and (len(free) < MOST_FREE or not fitting):
+            if len(free) >= MOST_FREE:
                 # None of them is of this size.
-                self.free.pop(0)
-                self.n_blocks -= 1
-            self.n_blocks += 1
-            return Block(-(-n_bytes // GRAIN) * GRAIN)
-        chosen = fitting[0] if idle is None else idle
-        self.free.remove(chosen)
+                free[0].used.synchronize()
+                self.blocks.remove(free[0])
+            chosen = Block(-(-n_bytes // GRAIN) * GRAIN)
+            self.blocks.append(chosen)
+        chosen = chosen or fitting[0]
+        chosen.leased = True
         return chosen
 
 
