@@ -1,5 +1,7 @@
 """The kernels of the GPU against the specification and the CPU; posterior, rows and pictures on a device."""
 
+import gc
+import re
 from dataclasses import fields
 
 import numpy as np
@@ -339,13 +341,23 @@ def test_a_step_that_is_not_finite_keeps_the_last_good_state():
         svi_step(kept, batch, chosen, step=50, rho=0.1, stream=stream)
 
 
-def test_out_of_memory_says_what_to_do():
-    pool = cupy_module().get_default_memory_pool()
+@pytest.mark.parametrize("features", ["factorised", "joint"])
+def test_out_of_memory_says_what_fits(features):
+    """And what it says does fit."""
+    pool, y = cupy_module().get_default_memory_pool(), data_with_holes(N=40_000)
+    options = {"n_steps": 2, "features": features, "device": "cuda", "seed": 0}
+    gc.collect()
     pool.free_all_blocks()
-    pool.set_limit(size=2**20)
+    pool.set_limit(size=pool.used_bytes() + 100 * 2**20)
     try:
-        with pytest.raises(MemoryError, match="batch_size"):
-            list(train(data_with_holes(N=5000), 200, n_steps=1, batch_size=5000, device="cuda", seed=0))
+        with pytest.raises(MemoryError, match="batch_size of") as raised:
+            list(train(y, 200, batch_size=40_000, **options))
+        rows = int(re.search(r"batch_size of ([\d,]+) fits", str(raised.value))[1].replace(",", ""))
+        assert 1000 < rows < 40_000
+        del raised
+        gc.collect()
+        pool.free_all_blocks()
+        list(train(y, 200, batch_size=rows, **options))
     finally:
         pool.set_limit(size=0)
 
