@@ -37,8 +37,9 @@ def rows_variants():
     """The same of gibbs_rows.cu."""
     for real in REALS:
         for observed, threads in FITTING[real].items():
-            for variance in (0, 1):
-                row = f"OBSERVED={observed}", f"VARIANCE={variance}", f"THREADS={threads}"
+            for variance, mostly in product((0, 1), (0, 1)):
+                kind = f"VARIANCE={variance}", f"MOSTLY_OBSERVED={mostly}"
+                row = f"OBSERVED={observed}", *kind, f"THREADS={threads}"
                 yield f"REAL={real}", "MISSING=1", *row
         for tiles in (4, 16, 32):
             threads = FITTING_COMPLETE[real][256 if tiles <= 16 else 512]

@@ -37,6 +37,8 @@ ROWS_OBSERVED = {
     "float32": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "float64": {16: 384, 48: 256},
 }
+# Rows that have so many of them in the mean are looked at as if all had all.
+FULL_SHARE = 0.85
 ROWS_COMPLETE = {"float32": {256: 640, 512: 512}, "float64": {256: 384, 512: 256}}
 
 
@@ -215,6 +217,7 @@ def _plan(
     D: int,
     real: str,
     most_observed: int | None,
+    mean_observed: float,
     two_step: bool,
     variance: bool,
 ) -> Plan:
@@ -230,6 +233,8 @@ def _plan(
     fitting = None if two_step else rows_shape_of(n_rows, K, D, **limits)
     if fitting is not None:
         macros["OBSERVED" if missing else "FEATURE_TILES"] = fitting.observed or fitting.tiles
+        if missing:
+            macros["MOSTLY_OBSERVED"] = mean_observed > FULL_SHARE * fitting.observed
         name, threads, how = "gibbs_rows", fitting.most_threads, fitting[-3:]
     else:
         shape = shape_of(n_rows, K, D, planes=1 + missing + two_step + variance, **limits)
@@ -333,7 +338,8 @@ class Chain:
         (K, D), real, missing = view.phi.shape, view.real, not batch.complete
         device = cupy_module().cuda.runtime.getDevice()
         variance = missing and view.v is not None
-        plan = _plan(device, n, K, D, real, batch.most_observed, self.two_step, variance)
+        counts = batch.most_observed, batch.mean_observed
+        plan = _plan(device, n, K, D, real, *counts, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
             dense, _ = batch.dense(real)

@@ -109,8 +109,9 @@ def fitting_rows(
     row = n_samples * real_bytes * (2 * K + D) + real_bytes * D + 32
     for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices
     needed = for_all + min(n_rows, _part_rows(n_samples * real_bytes * (2 * K + D))) * row
-    # Blocks of memory are larger than what is in them; a multiple of 1024 where there are so many.
-    rows = max(0, int(0.9 * available) - for_all) // row
+    # Blocks of memory are larger than what is in them, and matrices that live on leave holes between them. A
+    # multiple of 1024 where there are so many.
+    rows = max(0, int((0.45 if matrices else 0.9) * available) - for_all) // row
     rows = rows // 1024 * 1024 if rows > 1024 else rows
     fits = f"a batch_size of {rows:,} fits" if rows else "no batch fits"
     return f"Sums over {n_rows:,} rows need {needed / 2**30:.3g} GiB; {fits}. "

@@ -133,10 +133,10 @@ def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator
             # What was to be computed is given up, and its arrays with it.
             traceback.clear_frames(error.__traceback__)
             available, total = _available_memory()
-            gib = 2**30
+            free = f"{available / 2**30:.3g} of {total / 2**30:.3g} GiB are free"
             raise MemoryError(
-                f"device={name!r}: out of memory ({error}); {available / gib:.3g} of {total / gib:.3g} GiB "
-                f"are free. {'' if advice is None else advice(available)}Fewer features, a smaller batch_size, "
+                f"device={name!r}: out of memory ({error}); {free}. "
+                f"{'' if advice is None else advice(available)}Fewer features, a smaller batch_size, "
                 "features='factorised' instead of 'joint', or device='cpu' need less"
             ) from error
 

@@ -1,10 +1,10 @@
-// Gibbs sampling (MATH.md section 4), z and w drawn together: a warp has several rows, whose features are judged
-// sixteen at once, and judged again only after one of them has changed. What a change costs beside arithmetic, rows
-// share: in most of them it is the same few features that are on. For rows and dictionaries that fit; others have
-// gibbs.cu.
+// Gibbs sampling (MATH.md section 4) as in gibbs.cu, z and w drawn together, for rows and dictionaries that fit into
+// registers and shared memory: half a warp a row, its lanes sixteen features that are judged at once, and judged again
+// only after one of them has changed.
 //
-// Variants, by macro: MISSING with OBSERVED (the most observed columns of a row), or complete with
-// FEATURE_TILES (of sixteen features, a multiple of four); VARIANCE (phi is uncertain); THREADS of a block; REAL.
+// Variants, by macro: MISSING with OBSERVED (the most observed columns of a row) and MOSTLY_OBSERVED (most rows have
+// nearly as many), or complete with FEATURE_TILES (of sixteen features, a multiple of four); VARIANCE (phi is
+// uncertain); THREADS of a block; REAL.
 #include "common.cuh"
 #include "tiles.cuh"
 
@@ -13,6 +13,9 @@
 #endif
 #ifndef OBSERVED
 #define OBSERVED 32
+#endif
+#ifndef MOSTLY_OBSERVED
+#define MOSTLY_OBSERVED 0
 #endif
 #ifndef FEATURE_TILES
 #define FEATURE_TILES 16

@@ -124,8 +124,9 @@ class Row {
   static constexpr int kSlots = (OBSERVED + 16 - 1) / 16, kResidual = kSlots * 16, kBytes = sizeof(real);
   static constexpr int kPlaces = (kResidual * sizeof(int) + sizeof(real) - 1) / sizeof(real);
 
-  // Half of the columns are looked at whether a row has so many or not, as one piece: reading runs ahead there.
-  static constexpr int kAlways = (OBSERVED / 2 + 3) / 4 * 4;
+  // Half of the columns, or all, are looked at whether a row has so many or not, as one piece: reading runs ahead
+  // there.
+  static constexpr int kAlways = MOSTLY_OBSERVED ? OBSERVED : (OBSERVED / 2 + 3) / 4 * 4;
 
   // Calls f(j) for every four columns; j is known when this is compiled.
   template <class Visit>
