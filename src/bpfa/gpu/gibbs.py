@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from bpfa.gpu.rows import C_NAMES, DeviceBatch
 from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
 from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
 
-__all__ = ["Chain", "Kept", "Shape", "shape_of"]
+__all__ = ["Chain", "Kept", "RowsShape", "Shape", "rows_shape_of", "shape_of"]
 
 # The fewest threads of a block.
 FEWEST_THREADS = 128
@@ -29,6 +30,82 @@ REGISTER_THREADS = {
 HALF_WARP_COLUMNS = 32
 # Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
 MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
+
+# For rows that fit gibbs_rows.cu: the most observed columns of one, or where it is complete the most features
+# -> threads of a block.
+ROWS_OBSERVED = {
+    "float32": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
+    "float64": {16: 384, 48: 256},
+}
+# Rows that have so many of them in the mean are looked at as if all had all.
+FULL_SHARE = 0.85
+ROWS_COMPLETE = {"float32": {256: 640, 512: 512}, "float64": {256: 384, 512: 256}}
+
+
+class RowsShape(NamedTuple):
+    """How gibbs_rows.cu is launched."""
+
+    observed: int
+    """Observed columns of a row, or 0 where it is complete."""
+    tiles: int
+    """Tiles of sixteen features of a complete row, or 0."""
+    n_resident: int
+    """Rows of the Gram matrix in shared memory."""
+    most_threads: int
+    n_blocks: int
+    n_threads: int
+    shared: int
+    """Bytes of shared memory."""
+
+
+def rows_shape_of(
+    n_rows: int,
+    K: int,
+    D: int,
+    *,
+    real: str,
+    most_observed: int | None,
+    memory: int,
+    multiprocessors: int,
+) -> RowsShape | None:
+    """Return how to launch gibbs_rows.cu, or None where rows are too large for it.
+
+    The parameters are those of `shape_of`.
+
+    Examples
+    --------
+    >>> device = {"real": "float32", "memory": 232_448, "multiprocessors": 132}
+    >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
+    (32, 0, 0, 768)
+    >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
+    (0, 16, 180, 640)
+    >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
+    True
+    """
+    size, KP = np.dtype(real).itemsize, features_padded(K)
+    complete = most_observed is None
+    threads = (ROWS_COMPLETE if complete else ROWS_OBSERVED)[real]
+    room = next((n for n in threads if n >= (KP if most_observed is None else most_observed)), None)
+    if room is None:
+        return None
+    # Numbers that a block has for all rows, and those of a row: see rows_complete.cuh and rows_observed.cuh.
+    if complete:
+        for_all, row = 4 * KP, KP // 32 * 32 + 16
+    else:
+        columns = -(-room // 16) * 16
+        for_all = KP + (D + 1) * (KP + 2) // 4 * 4 + 4
+        row = -(-(2 * KP + columns + -(-4 * columns // size)) // 32) * 32 + 16
+    for_all, pair = for_all * size, 2 * row * size
+    fewest = FEWEST_THREADS // 32
+    possible = min((memory - for_all) // pair, threads[room] // 32)
+    if possible < fewest:
+        return None
+    n_warps = min(possible, max(-(-n_rows // (2 * multiprocessors)), fewest))
+    n_resident = min(KP, (memory - for_all - n_warps * pair) // (KP * size)) if complete else 0
+    shared = for_all + n_resident * KP * size + n_warps * pair
+    n_blocks = min(-(-n_rows // (2 * n_warps)), multiprocessors)
+    observed, tiles = (0, KP // 16) if complete else (room, 0)
+    return RowsShape(observed, tiles, n_resident, threads[room], n_blocks, 32 * n_warps, shared)
 
 
 class Shape(NamedTuple):
@@ -121,6 +198,64 @@ def shape_of(
     return Shape(tiles, observed, row_threads, groups, most_threads, n_blocks, n_threads, shared)
 
 
+class Plan(NamedTuple):
+    """A kernel and how to launch it."""
+
+    function: Any
+    n_resident: int | None
+    """Rows of the Gram matrix in shared memory, for gibbs_rows.cu; None for gibbs.cu."""
+    n_blocks: int
+    n_threads: int
+    shared: int
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    device: int,
+    n_rows: int,
+    K: int,
+    D: int,
+    real: str,
+    most_observed: int | None,
+    mean_observed: float,
+    two_step: bool,
+    variance: bool,
+) -> Plan:
+    """Return the kernel for some rows; kept, as to find it anew for every batch takes the host too long."""
+    missing = most_observed is not None
+    limits: dict[str, Any] = {
+        "real": real,
+        "most_observed": most_observed,
+        "memory": properties.shared_memory(),
+        "multiprocessors": properties.multiprocessors(),
+    }
+    macros: dict[str, int] = {"MISSING": missing, "VARIANCE": variance}
+    fitting = None if two_step else rows_shape_of(n_rows, K, D, **limits)
+    if fitting is not None:
+        macros["OBSERVED" if missing else "FEATURE_TILES"] = fitting.observed or fitting.tiles
+        if missing:
+            macros["MOSTLY_OBSERVED"] = mean_observed > FULL_SHARE * fitting.observed
+        name, threads, how = "gibbs_rows", fitting.most_threads, fitting[-3:]
+    else:
+        shape = shape_of(n_rows, K, D, planes=1 + missing + two_step + variance, **limits)
+        macros |= {
+            "TWO_STEP": two_step,
+            "TILES": shape.tiles,
+            "OBSERVED": shape.observed,
+            "ROW_LANES": shape.row_threads,
+            "GROUPS": shape.groups,
+        }
+        name, threads, how = "gibbs", shape.most_threads, shape[-3:]
+    function = kernel(
+        f"{name}.cu",
+        name,
+        f"REAL={C_NAMES[real]}",
+        *(f"{macro}={int(value)}" for macro, value in macros.items()),
+        f"THREADS={threads}",
+    )
+    return Plan(function, None if fitting is None else fitting.n_resident, *how)
+
+
 class Kept(NamedTuple):
     """The kept samples of the chains of some rows; n_samples x rows x ... each."""
 
@@ -201,47 +336,26 @@ class Chain:
         if n == 0:
             return
         (K, D), real, missing = view.phi.shape, view.real, not batch.complete
+        device = cupy_module().cuda.runtime.getDevice()
         variance = missing and view.v is not None
-        shape = shape_of(
-            n,
-            K,
-            D,
-            real=real,
-            most_observed=batch.most_observed,
-            planes=1 + missing + self.two_step + variance,
-            memory=properties.shared_memory(),
-            multiprocessors=properties.multiprocessors(),
-        )
-        macros = {
-            "MISSING": missing,
-            "TWO_STEP": self.two_step,
-            "VARIANCE": variance,
-            "TILES": shape.tiles,
-            "OBSERVED": shape.observed,
-            "ROW_LANES": shape.row_threads,
-            "GROUPS": shape.groups,
-            "THREADS": shape.most_threads,
-        }
-        function = kernel(
-            "gibbs.cu",
-            "gibbs",
-            f"REAL={C_NAMES[real]}",
-            *(f"{name}={int(on)}" for name, on in macros.items()),
-        )
+        counts = batch.most_observed, batch.mean_observed
+        plan = _plan(device, n, K, D, real, *counts, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
             dense, _ = batch.dense(real)
             correlations = cupy_module().matmul(dense, view.rows.T)
-            gram, phi2, s = view.gram, view.phi2_all, view.s_all
+            gram = view.gram if plan.n_resident is None else view.gram_of_fours
+            phi2, s = view.phi2_all, view.s_all
         start_z, start_w = (None, None) if start is None else start
         results = (None,) * 6 if kept is None else kept
         launch(
-            function, shape.n_blocks, shape.n_threads,
+            plan.function, plan.n_blocks, plan.n_threads,
             batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
             np.int64(n), K, D,
             view.tiles, view.v_tiles, view.rows, gram, phi2, s, view.logit2, view.precisions,
             dense, correlations,
             np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), np.uint32(self.step & 0xFFFFFFFF),
             self.first_sweep, self.burn_in, self.n_samples, start_z, start_w,
-            *results, posterior, state, shared=shape.shared,
+            *results, posterior, state, *(() if plan.n_resident is None else (plan.n_resident,)),
+            shared=plan.shared,
         )  # fmt: skip

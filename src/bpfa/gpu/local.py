@@ -18,7 +18,7 @@ from bpfa.data import Batch
 from bpfa.gpu.gibbs import Chain
 from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
-from bpfa.gpu.sums import DeviceSums
+from bpfa.gpu.sums import N_CHUNKS, DeviceSums
 from bpfa.gpu.view import DeviceView
 from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB
 from bpfa.kernels.local import RANGE
@@ -94,6 +94,29 @@ def _part_rows(bytes_a_row: int) -> int:
     return max(1024, PART_BYTES // bytes_a_row // 1024 * 1024)
 
 
+def fitting_rows(
+    n_rows: int, K: int, D: int, *, n_samples: int, matrices: int, available: int, real_bytes: int = 4
+) -> str:
+    """Say how many rows of a batch fit into so many bytes, for sums that have so many K x K matrices.
+
+    Examples
+    --------
+    >>> fitting_rows(10**6, 256, 64, n_samples=3, matrices=0, available=2**28)
+    'Sums over 1,000,000 rows need 2.1 GiB; a batch_size of 30,720 fits. '
+    >>> fitting_rows(4096, 1024, 512, n_samples=3, matrices=512, available=2**32)
+    'Sums over 4,096 rows need 4.63 GiB; no batch fits. '
+    """
+    row = n_samples * real_bytes * (2 * K + D) + real_bytes * D + 32
+    for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices
+    needed = for_all + min(n_rows, _part_rows(n_samples * real_bytes * (2 * K + D))) * row
+    # Blocks of memory are larger than what is in them, and matrices that live on leave holes between them. A
+    # multiple of 1024 where there are so many.
+    rows = max(0, int((0.45 if matrices else 0.9) * available) - for_all) // row
+    rows = rows // 1024 * 1024 if rows > 1024 else rows
+    fits = f"a batch_size of {rows:,} fits" if rows else "no batch fits"
+    return f"Sums over {n_rows:,} rows need {needed / 2**30:.3g} GiB; {fits}. "
+
+
 def _part_of(start: tuple[Any, Any] | None, first: int, last: int) -> tuple[Any, Any] | None:
     return None if start is None else (start[0][first:last], start[1][first:last])
 
@@ -137,24 +160,35 @@ class Gibbs(OnDevice, local.Gibbs):
         return sums
 
     def _sums(self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None, *, joint: bool) -> Any:
-        with on_device(self.device):
+        def advice(available: int) -> str:
+            matrices = (1 if batch.complete else view.phi.shape[1]) if joint else 0
+            return fitting_rows(
+                len(batch), *view.phi.shape, n_samples=self.n_samples, matrices=matrices, available=available
+            )
+
+        with on_device(self.device, advice):
             seen, rows = self._seen(view), self._rows(view, batch, draws)
             started = self._start(start, batch, seen.n_features)
-            sums = DeviceSums(
-                seen,
-                len(rows),
-                complete=rows.complete,
-                joint=joint,
-                method=self._method,
-                n_samples=self.n_samples,
-            )
             chain = self._chain(seen, draws, burn_in=self.burn_in, n_samples=self.n_samples)
             K, D = seen.phi.shape
-            size = _part_rows(self.n_samples * (12 * K + 4 * D))
-            for first in range(0, len(rows), size):
+            real_bytes = np.dtype(seen.real).itemsize
+            size = _part_rows(self.n_samples * real_bytes * (2 * K + D))
+            sums = None
+            for first in range(0, max(len(rows), 1), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)
-                sums.add_kept(chain.kept(part, _part_of(started, first, last)), part)
+                kept = chain.kept(part, _part_of(started, first, last))
+                # Once the chains are under way: the device need not wait for this.
+                sums = sums or DeviceSums(
+                    seen,
+                    len(rows),
+                    complete=rows.complete,
+                    joint=joint,
+                    method=self._method,
+                    n_samples=self.n_samples,
+                )
+                sums.add_kept(kept, part)
+            assert sums is not None
             return sums.host() if isinstance(view, GlobalView) else sums
 
     def row_moments(

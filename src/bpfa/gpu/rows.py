@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bpfa.data import Batch, Rows, StandardisedRows, sequential
 from bpfa.gpu.arrays import CudaArrayRows
 from bpfa.gpu.runtime import cupy_module, kernel, launch
+from bpfa.gpu.staging import on_its_way
 
 __all__ = ["C_NAMES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
 
@@ -34,13 +35,23 @@ class DeviceBatch:
     offsets : array of int32, shape (D,)
     most_observed : int or None
         The most observed entries that a row has, or may have; None where nothing is missing.
+    mean_observed : float
+        How many a row has in the mean, of the batch or of all rows.
     """
 
     def __init__(
-        self, values: Any, observed: Any, ids: Any, bases: Any, offsets: Any, most_observed: int | None
+        self,
+        values: Any,
+        observed: Any,
+        ids: Any,
+        bases: Any,
+        offsets: Any,
+        most_observed: int | None,
+        mean_observed: float = 0.0,
     ) -> None:
         self.values, self.observed, self.ids = values, observed, ids
-        self.bases, self.offsets, self.most_observed = bases, offsets, most_observed
+        self.bases, self.offsets = bases, offsets
+        self.most_observed, self.mean_observed = most_observed, mean_observed
         self.complete = observed is None
         self.n_columns = len(offsets)
 
@@ -55,9 +66,8 @@ class DeviceBatch:
         if self.bases is None:
             entries = slice(start * self.n_columns, stop * self.n_columns)
             values, observed = values[entries], None if observed is None else observed[entries]
-        return DeviceBatch(
-            values, observed, self.ids[start:stop], self.bases, self.offsets, self.most_observed
-        )
+        counts = self.most_observed, self.mean_observed
+        return DeviceBatch(values, observed, self.ids[start:stop], self.bases, self.offsets, *counts)
 
     def dense(self, real: str, *, shown: bool = False) -> tuple[Any, Any]:
         """Return the rows as a matrix, zero where missing, and with `shown` one that is 1 where observed."""
@@ -66,7 +76,7 @@ class DeviceBatch:
         matrix = cupy.empty(shape, real)
         ones = cupy.empty(shape, real) if shown else None
         function = kernel("rows.cu", "gather_rows", f"REAL={C_NAMES[real]}")
-        n_blocks = min(4096, -(-max(matrix.size, 1) // 256))
+        n_blocks = min(4096, -(-max(len(self), 1) // 8))
         launch(
             function, n_blocks, 256, values, self.observed, self.ids, self.bases, self.offsets,
             np.int64(len(self)), self.n_columns, matrix, ones,
@@ -96,12 +106,13 @@ def uploaded(batch: Batch, real: str, ids: NDArray[np.int64] | None = None) -> D
     """Copy a batch to the device; `ids` other than its own may key the random numbers."""
     cupy = cupy_module()
     return DeviceBatch(
-        cupy.asarray(np.ascontiguousarray(batch.values, real).ravel()),
-        None if batch.complete else cupy.asarray(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
-        cupy.asarray(batch.ids if ids is None else np.ascontiguousarray(ids)),
+        on_its_way(np.ascontiguousarray(batch.values, real).ravel()),
+        None if batch.complete else on_its_way(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
+        on_its_way(batch.ids if ids is None else ids),
         None,
         cupy.arange(batch.n_columns, dtype=cupy.int32),
         None if batch.complete else int(batch.observed.sum(axis=1).max(initial=0)),
+        batch.observed.sum() / max(len(batch), 1),
     )
 
 
@@ -119,18 +130,20 @@ class DeviceRows:
         self.values, self.observed, self.bases, self.offsets = values, observed, bases, offsets
         self.n_rows, self.n_columns = n_rows, len(offsets)
         self.most_observed: int | None = None
+        self.mean_observed = float(self.n_columns)
         if observed is not None:
             counts = cupy_module().empty(n_rows, np.int32)
             launch(
                 kernel("rows.cu", "count_observed", "REAL=float"), -(-n_rows // 256), 256,
                 observed, bases, offsets, np.int64(n_rows), self.n_columns, counts,
             )  # fmt: skip
-            self.most_observed = int(counts.max())
+            self.most_observed, self.mean_observed = int(counts.max()), float(counts.mean())
 
     def take(self, ids: NDArray[np.int64]) -> DeviceBatch:
         """Return the rows with these ids."""
-        ids = cupy_module().asarray(ids)
-        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, self.most_observed)
+        there = on_its_way(ids)
+        counts = self.most_observed, self.mean_observed
+        return DeviceBatch(self.values, self.observed, there, self.bases, self.offsets, *counts)
 
     @classmethod
     def of_matrix(cls, values: Any, observed: Any) -> DeviceRows:

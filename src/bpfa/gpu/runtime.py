@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,20 +116,38 @@ def _tell_once(message: str) -> None:
 
 
 @contextmanager
-def on_device(name: str) -> Iterator[None]:
-    """Run a block on a device; what does not fit its memory is an error that says how much there is."""
+def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator[None]:
+    """Run a block on a device; what does not fit its memory is an error that says what would.
+
+    Parameters
+    ----------
+    name : str
+    advice : callable or None
+        Says what would fit into so many bytes.
+    """
     cupy = cupy_module()
     with cupy.cuda.Device(device_index(name)):
         try:
             yield
         except cupy.cuda.memory.OutOfMemoryError as error:
-            free, total = cupy.cuda.runtime.memGetInfo()
-            gib = 2**30
+            # What was to be computed is given up, and its arrays with it.
+            traceback.clear_frames(error.__traceback__)
+            available, total = _available_memory()
+            free = f"{available / 2**30:.3g} of {total / 2**30:.3g} GiB are free"
             raise MemoryError(
-                f"device={name!r}: out of memory ({error}); {free / gib:.1f} of {total / gib:.1f} GiB are "
-                "free. Fewer features, a smaller batch_size, features='factorised' instead of 'joint', or "
-                "device='cpu' need less"
+                f"device={name!r}: out of memory ({error}); {free}. "
+                f"{'' if advice is None else advice(available)}Fewer features, a smaller batch_size, "
+                "features='factorised' instead of 'joint', or device='cpu' need less"
             ) from error
+
+
+def _available_memory() -> tuple[int, int]:
+    """Return the bytes that new arrays may take on the current device, and those that it has."""
+    cupy = cupy_module()
+    free, total = cupy.cuda.runtime.memGetInfo()
+    pool = cupy.get_default_memory_pool()
+    available, limit = free + pool.free_bytes(), pool.get_limit()
+    return (min(available, limit - pool.used_bytes()) if limit else available), total
 
 
 def card() -> str:

@@ -17,8 +17,13 @@ __all__ = ["DeviceSums"]
 
 # Sums are taken over chunks of rows: of at least so many, and about so many chunks, whatever the device.
 CHUNK_ROWS, N_CHUNKS = 64, 128
-# What a block of sparse_sums has, as in sums.cu.
-BLOCK_ROWS, BLOCK_FEATURES, BLOCK_COLUMNS, BLOCK_THREADS = 32, 256, 64, 512
+# What a block has: rows that it looks at together, columns, features and threads, as in sums.cu and
+# sums_tensor.cu; and bytes of shared memory, in double precision and in single.
+BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
+SPARSE_MEMORY = 8 * (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) + 4 * (
+    BLOCK_FEATURES + 2 * BLOCK_ROWS
+)
+TENSOR_MEMORY = 4 * (4 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + BLOCK_COLUMNS + 8) + BLOCK_FEATURES)
 
 
 class DeviceSums:
@@ -52,6 +57,8 @@ class DeviceSums:
         """Add the kept samples of the chains of some rows."""
         cupy, view, n_rows = cupy_module(), self.view, len(batch)
         (K, D), real = view.phi.shape, view.real
+        if n_rows == 0:
+            return
         chunk_rows = max(CHUNK_ROWS, -(-n_rows // N_CHUNKS))
         n_chunks = -(-n_rows // chunk_rows)
         xd = cupy.empty((n_chunks, K, D), real)
@@ -60,18 +67,23 @@ class DeviceSums:
         macro = f"REAL={C_NAMES[real]}"
         data, stride = (batch.dense(real)[0], 0) if self.joint else (kept.residuals, n_rows * D)
         rows = cupy.empty((2, n_chunks))
-        shared = (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) * np.dtype(
-            real
-        ).itemsize
-        launch(
-            kernel("sums.cu", "sparse_sums", macro),
-            (n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)), BLOCK_THREADS,
+        given = (
             kept.counts, kept.entries, data, np.int64(stride), kept.masks, kept.squares, kept.n_observed,
-            np.int64(n_rows), self.n_samples, K, D, chunk_rows, xd, zw2, n, total, rows,
-            shared=shared + 4 * (BLOCK_FEATURES + 2 * BLOCK_ROWS),
+            np.int64(n_rows), self.n_samples, K, D, chunk_rows,
         )  # fmt: skip
+        grid = n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)
+        if real == "float32":
+            macros = "REAL=float", f"TILES={min(BLOCK_COLUMNS, -(-D // 8) * 8) // 8}"
+            for squares, partial in enumerate((xd,) if self.complete else (xd, zw2)):
+                function = kernel("sums_tensor.cu", "tensor_sums", *macros, f"SQUARES={squares}")
+                launch(function, grid, BLOCK_THREADS, *given, partial, n, total, rows, shared=TENSOR_MEMORY)
+        else:
+            launch(
+                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS, *given, xd, zw2, n, total, rows,
+                shared=SPARSE_MEMORY,
+            )  # fmt: skip
         launch(
-            kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D) + 1, 256,
+            kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D, 64) + blocks_of(K, 64) + 1, 256,
             xd, zw2, n, total, rows, n_chunks, K, D,
             self.xd, self.zw2, self.n, self.total_zw2, self.scalars, self.bad,
         )  # fmt: skip

@@ -127,6 +127,13 @@ class DeviceView:
         return cupy.ascontiguousarray(products.swapaxes(1, 2))
 
     @cached_property
+    def gram_of_fours(self) -> Any:
+        """The same: of every lane four features after one another."""
+        cupy, KP = cupy_module(), len(self.rows)
+        products = cupy.matmul(self.rows, self.rows.T).reshape(KP, KP // 64, 4, TILE_FEATURES)
+        return cupy.ascontiguousarray(products.swapaxes(2, 3))
+
+    @cached_property
     def phi2_all(self) -> Any:
         """Sum over all columns of phi^2."""
         return (self.rows**2).sum(axis=1)

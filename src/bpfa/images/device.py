@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +80,12 @@ class _Restoration:
         patches = STRIP_BYTES // (12 * K + 16 * D)
         for strip in rows.strips(max(patches, len(rows.x))):
             first_y = int(np.searchsorted(rows.y, strip.y[0]))
-            self._add(strip.slice, first_y, first_y + len(strip.y), cupy.asarray(strip.ids))
+            self._add(strip.slice, first_y, first_y + len(strip.y), strip.ids)
         mean = self.first / self.weight
         std = cupy.sqrt(cupy.maximum(self.second / self.weight - mean**2, 0.0))
         return Restored(mean.get(), std.get(), self.informed.get().astype(bool))
 
-    def _add(self, picture: int, first_y: int, last_y: int, ids: Any) -> None:
+    def _add(self, picture: int, first_y: int, last_y: int, ids: NDArray[np.int64]) -> None:
         """Predict the patches of a strip and add them to the picture."""
         cupy, rows, local = cupy_module(), self.rows, self.local
         K, D = self.views[0].phi.shape

@@ -109,18 +109,30 @@ __device__ inline double normal_of_word(unsigned word, double) {
   return word < 0x80000000u ? -p / d : p / d;
 }
 
-// The same by AS 241's PPND7, good to seven digits.
+// The same, good to seven digits: by Giles's approximation of erfinv (2010) but in the tails, which have AS 241's
+// PPND7. Only one number in 300 is there, so that the lanes of a warp seldom wait for both.
 __device__ inline float normal_of_word(unsigned word, float) {
-  const float q = static_cast<float>(static_cast<int>(word ^ 0x80000000u)) * 0x1p-32f + 0x1p-33f;
-  const float r = 0.180625f - q * q;
-  if (r > 0.0f)
-    return q * (((r * 5.9109374720e1f + 1.5929113202e2f) * r + 5.0434271938e1f) * r + 3.3871327179e0f) /
-           (((r * 6.7187563600e1f + 7.8757757664e1f) * r + 1.7895169469e1f) * r + 1.0f);
-  const float tail = (static_cast<float>(word < 0x80000000u ? word : ~word) + 0.5f) * 0x1p-32f;
+  const bool below = word < 0x80000000u;
+  const float tail = (static_cast<float>(below ? word : ~word) + 0.5f) * 0x1p-32f;
+  // -log(1 - (2 u - 1)^2)
+  const float w = -0.693147180559945f * log2f(4.0f * tail * (1.0f - tail));
+  if (w < 5.0f) {
+    const float x = static_cast<float>(static_cast<int>(word ^ 0x80000000u)) * 0x1p-31f + 0x1p-32f, t = w - 2.5f;
+    float p = 2.81022636e-08f;
+    p = 3.43273939e-07f + p * t;
+    p = -3.5233877e-06f + p * t;
+    p = -4.39150654e-06f + p * t;
+    p = 0.00021858087f + p * t;
+    p = -0.00125372503f + p * t;
+    p = -0.00417768164f + p * t;
+    p = 0.246640727f + p * t;
+    p = 1.50140941f + p * t;
+    return 1.41421356237f * p * x;
+  }
   const float t = sqrtf(-logf(tail)) - 1.6f;
   const float far = (((t * 1.7023821103e-1f + 1.3067284816e0f) * t + 2.7568153900e0f) * t + 1.4234372777e0f) /
                     ((t * 1.2021132975e-1f + 7.3700164250e-1f) * t + 1.0f);
-  return q < 0.0f ? -far : far;
+  return below ? -far : far;
 }
 
 // --- lanes ---------------------------------------------------------------------------------------------------

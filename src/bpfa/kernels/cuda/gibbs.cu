@@ -88,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
        first += static_cast<int64>(gridDim.x) * n_slots) {
     const int64 row = first + slot;
     const bool live = row < n_rows;
+    [[maybe_unused]] const unsigned live_lanes = __ballot_sync(EVERY_LANE, live);
     const int64 id = live ? ids[row] : 0;
     __syncwarp();
 
@@ -247,6 +248,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
       __syncwarp();
       if (!squares || !live) continue;
 #if MISSING
+      // Zero where nothing is observed, for the products that the sums are.
+      for (int d = sub; residuals && writes && d < D; d += 16) residuals[at * D + d] = 0;
+      __syncwarp(live_lanes);
       own.visit([&](int d, real r) {
         row_squares += static_cast<double>(r) * r;
         if (residuals) residuals[at * D + d] = r;

@@ -5,14 +5,16 @@
 extern "C" __global__ void gather_rows(const real* values, const unsigned char* observed, const int64* ids,
                                        const int64* bases, const int* offsets, int64 n_rows, int D, real* dense,
                                        real* shown) {
-  const int64 n = n_rows * D;
-  for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-       i += static_cast<int64>(gridDim.x) * blockDim.x) {
-    const int64 row = i / D;
-    const int64 at = (bases ? bases[ids[row]] : row * D) + offsets[i % D];
-    const bool o = observed == nullptr || observed[at];
-    if (dense) dense[i] = o ? values[at] : 0;
-    if (shown) shown[i] = o ? 1 : 0;
+  // A warp a row.
+  const int lane = threadIdx.x % 32, n_warps = gridDim.x * (blockDim.x / 32);
+  for (int64 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < n_rows; row += n_warps) {
+    const int64 base = bases ? bases[ids[row]] : row * D;
+    for (int d = lane; d < D; d += 32) {
+      const int64 at = base + offsets[d];
+      const bool o = observed == nullptr || observed[at];
+      if (dense) dense[row * D + d] = o ? values[at] : 0;
+      if (shown) shown[row * D + d] = o ? 1 : 0;
+    }
   }
 }
 

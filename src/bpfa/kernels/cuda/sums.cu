@@ -141,37 +141,57 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
+// Chunks are added up by four threads, each a quarter of them, so that none waits for so many.
+constexpr int kQuarters = 4, kReduced = 64;
+
 template <class Number>
-__device__ inline double over_chunks(const Number* partial, int64 stride, int n_chunks) {
+__device__ inline double over_chunks(const Number* partial, int64 stride, int n_chunks, double* shared) {
+  const int quarter = threadIdx.x / kReduced, size = (n_chunks + kQuarters - 1) / kQuarters;
   double sum = 0;
 #pragma unroll 8
-  for (int chunk = 0; chunk < n_chunks; ++chunk) sum += partial[chunk * stride];
-  return sum;
+  for (int chunk = quarter * size; chunk < min(n_chunks, (quarter + 1) * size); ++chunk) sum += partial[chunk * stride];
+  __syncthreads();
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  const double* own = shared + threadIdx.x % kReduced;
+  return (own[0] + own[kReduced]) + (own[2 * kReduced] + own[3 * kReduced]);
 }
 
 __device__ inline void add(double* to, double value, int* bad) {
+  if (threadIdx.x >= kReduced) return;
   *to += value;
   if (!isfinite(*to)) *bad = 1;
 }
 
-// Adds the chunks to the sums so far; `bad` is set where a sum is not finite. The last block takes what does not
-// concern columns.
-extern "C" __global__ void __launch_bounds__(256)
+// Adds the chunks to the sums so far; `bad` is set where a sum is not finite. Blocks of 64 sums each: those of features
+// and columns, then those of features, then the last block, which takes what concerns neither.
+extern "C" __global__ void __launch_bounds__(kQuarters* kReduced)
     reduce_sums(const real* partial_xd, const real* partial_zw2, const real* partial_n, const real* partial_total,
                 const double* partial_rows, int n_chunks, int K, int D, double* xd, double* zw2, double* n,
                 double* total, double* scalars, int* bad) {
-  if (blockIdx.x + 1 < gridDim.x) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= K * D) return;
-    add(xd + i, over_chunks(partial_xd + i, static_cast<int64>(K) * D, n_chunks), bad);
-    if (zw2) add(zw2 + i, over_chunks(partial_zw2 + i, static_cast<int64>(K) * D, n_chunks), bad);
+  __shared__ double shared[kQuarters * kReduced];
+  const int n_blocks = (K * D + kReduced - 1) / kReduced, block = blockIdx.x;
+  const int within = threadIdx.x % kReduced;
+  if (block < n_blocks) {
+    // Threads beyond the last sum repeat it, and keep it to themselves.
+    const int i = kReduced * block + within, at = min(i, K * D - 1);
+    const double sum = over_chunks(partial_xd + at, static_cast<int64>(K) * D, n_chunks, shared);
+    if (i < K * D) add(xd + at, sum, bad);
+    if (!zw2) return;
+    const double squares = over_chunks(partial_zw2 + at, static_cast<int64>(K) * D, n_chunks, shared);
+    if (i < K * D) add(zw2 + at, squares, bad);
     return;
   }
-  for (int k = threadIdx.x; k < K; k += blockDim.x) {
-    add(n + k, over_chunks(partial_n + k, K, n_chunks), bad);
-    add(total + k, over_chunks(partial_total + k, K, n_chunks), bad);
+  if (block + 1 < gridDim.x) {
+    const int k = kReduced * (block - n_blocks) + within, at = min(k, K - 1);
+    const double users = over_chunks(partial_n + at, K, n_chunks, shared);
+    if (k < K) add(n + at, users, bad);
+    const double sum = over_chunks(partial_total + at, K, n_chunks, shared);
+    if (k < K) add(total + at, sum, bad);
+    return;
   }
-  if (threadIdx.x < 2) add(scalars + threadIdx.x, over_chunks(partial_rows + threadIdx.x * n_chunks, 1, n_chunks), bad);
+  const double sum = over_chunks(partial_rows + min(within, 1) * n_chunks, 1, n_chunks, shared);
+  if (within < 2) add(scalars + within, sum, bad);
 }
 
 // sum_i o_id x_i x_i^T of column blockIdx.x, in double; each warp adds those rows of the matrix that are its own.

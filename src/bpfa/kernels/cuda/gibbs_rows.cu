@@ -1,0 +1,241 @@
+// Gibbs sampling (MATH.md section 4) as in gibbs.cu, z and w drawn together, for rows and dictionaries that fit into
+// registers and shared memory: half a warp a row, its lanes sixteen features that are judged at once, and judged again
+// only after one of them has changed.
+//
+// Variants, by macro: MISSING with OBSERVED (the most observed columns of a row) and MOSTLY_OBSERVED (most rows have
+// nearly as many), or complete with FEATURE_TILES (of sixteen features, a multiple of four); VARIANCE (phi is
+// uncertain); THREADS of a block; REAL.
+#include "common.cuh"
+#include "tiles.cuh"
+
+#ifndef MISSING
+#define MISSING 1
+#endif
+#ifndef OBSERVED
+#define OBSERVED 32
+#endif
+#ifndef MOSTLY_OBSERVED
+#define MOSTLY_OBSERVED 0
+#endif
+#ifndef FEATURE_TILES
+#define FEATURE_TILES 16
+#endif
+#ifndef VARIANCE
+#define VARIANCE 0
+#endif
+#ifndef THREADS
+#define THREADS 512
+#endif
+
+struct alignas(4 * sizeof(real)) Four {
+  real number[4];
+};
+
+#if MISSING
+#include "rows_observed.cuh"
+#else
+#include "rows_complete.cuh"
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
+    // as in gibbs.cu, but that phi_tiles is not used and the Gram matrix is as rows_complete.cuh has it
+    const real* values, const unsigned char* observed, const int64* ids, const int64* bases, const int* offsets,
+    int64 n_rows, int K, int D, const real* phi_tiles, const real* v_tiles, const real* phi_rows, const real* gram,
+    const real* phi2_all, const real* s_all, const real* logit2, const double* precisions, const real* dense,
+    const real* correlations, unsigned key0, unsigned key1, unsigned step, int first_sweep, int burn_in, int n_samples,
+    const real* start_z, const real* start_w, int* counts, Entry* entries, real* residuals, unsigned short* masks,
+    double* squares, int* n_observed, real* posterior, real* state,
+    // complete rows: rows of the Gram matrix that are in shared memory
+    int n_resident) {
+  extern __shared__ double shared[];
+  real* memory = reinterpret_cast<real*>(shared);
+  const int lane = threadIdx.x % 32, sub = lane % 16, shift = lane - sub;
+  const int slot = threadIdx.x / 16, n_slots = blockDim.x / 16;
+  const int n_tiles = (K + 15) / 16, KP = (K + 63) / 64 * 64;
+  const real g_o = static_cast<real>(precisions[0]), g_w = static_cast<real>(precisions[1]);
+  // The log odds to base 2 grow by this times the variance of w and the squared correlation.
+  const real half_g_o2 = static_cast<real>(0.5 * LOG2_E) * g_o * g_o;
+#if MISSING
+  const real inverse_g_w = 1 / g_w;
+  Row::fill(memory, phi_rows, logit2, D, KP);
+  Row own(memory, memory + Row::block_numbers(D, KP) + slot * Row::row_numbers(KP), sub, KP);
+#else
+  real* rows_memory = memory + Row::block_numbers(n_resident);
+  Row::fill(memory, reinterpret_cast<int*>(rows_memory), n_resident, gram, phi2_all, s_all, logit2, g_o, g_w);
+  Row own(memory, rows_memory + slot * Row::row_numbers(), gram, sub);
+#endif
+  __syncthreads();
+
+  for (int64 first_row = static_cast<int64>(blockIdx.x) * n_slots + slot / 2 * 2; first_row < n_rows;
+       first_row += static_cast<int64>(gridDim.x) * n_slots) {
+    const int64 row = first_row + slot % 2;
+    const bool live = row < n_rows;
+    [[maybe_unused]] const unsigned live_lanes = __ballot_sync(EVERY_LANE, live);
+    const int64 id = live ? ids[row] : 0;
+    __syncwarp();
+#if MISSING
+    const int64 base = bases ? bases[id] : row * D;
+    own.begin(values, observed, offsets, base, live, D, shift, masks ? masks + row * ((D + 15) / 16) : nullptr);
+#else
+    own.begin(correlations + row * KP, live);
+#endif
+#pragma unroll 1
+    for (int tile = 0; tile < KP / 16; ++tile) {
+      const int k = 16 * tile + sub;
+      own.x(k) = start_z && live && k < K ? start_z[row * K + k] * start_w[row * K + k] : real(0);
+#if MISSING
+      own.look_at(tile);
+      real s = own.squared();
+#if VARIANCE
+      const real* v_tile = v_tiles + static_cast<int64>(tile) * Tiles::tile_size(D) + sub;
+      if (live && tile < n_tiles)
+        for (int d = 0; d < D; ++d)
+          if (observed[base + offsets[d]]) s += v_tile[d * TILE_STRIDE];
+#endif
+      own.s(k) = s;
+#endif
+    }
+    __syncwarp();
+    if (start_z) {
+      // What a start explains is taken out, a feature after another.
+      for (int k = 0; k < K; ++k) {
+        const real started = live ? start_z[row * K + k] * start_w[row * K + k] : real(0);
+        if (__ballot_sync(EVERY_LANE, started != 0)) own.change(k, started);
+      }
+    }
+
+    double row_squares = 0;
+    for (int sweep = 0; sweep < burn_in + n_samples; ++sweep) {
+#pragma unroll 1
+      for (int group = 0; group < KP / 64; ++group) {
+        uint4 uniforms = row_words(UNIFORM, first_sweep + sweep, id, step, group, sub, key0, key1);
+        uint4 normals;
+        bool normals_known = false;
+#pragma unroll 1
+        for (int part = 0; part < 4; ++part) {
+          const int tile = 4 * group + part, k = 16 * tile + sub;
+          if (tile >= n_tiles) break;
+          own.look_at(tile);
+          real x = own.x(k), correlated = own.correlation();
+          const unsigned word = uniforms.x;
+          uniforms = make_uint4(uniforms.y, uniforms.z, uniforms.w, 0);
+#if MISSING
+          const real s = own.s(k), phi2 = VARIANCE ? own.squared() : s, kappa = g_w + g_o * s, variance = 1 / kappa;
+          const real odds = own.logit(k) - real(0.5) * log_2(kappa * inverse_g_w);
+#else
+          const Feature feature = own.feature(k);
+          const real phi2 = feature.phi2, odds = feature.odds, variance = feature.variance;
+#endif
+          // z = 1 where u < sigmoid(log odds), that is where the log odds exceed logit(u): what c must add to them.
+          const real needed =
+              log_2(static_cast<real>(word) + real(0.5)) - log_2(static_cast<real>(~word) + real(0.5)) - odds;
+          const real gain = half_g_o2 * variance;
+          const bool was_on = x != 0;
+          real c;
+          bool on;
+          const auto judge = [&] {
+            c = correlated + x * phi2;
+            on = gain * c * c > needed;
+          };
+          judge();
+          unsigned events = __ballot_sync(EVERY_LANE, on || was_on);
+          if (events == 0) continue;
+          if (!normals_known) {
+            normals = row_words(NORMAL, first_sweep + sweep, id, step, group, sub, key0, key1);
+            normals_known = true;
+          }
+          const real noise = normal_of_word(word_of(normals, part), real()) * root(variance);
+          do {
+            const unsigned mine = events >> shift & 0xffffu;
+            const int first_lane = mine ? __ffs(mine) - 1 : 0;
+            real drawn = on ? g_o * variance * c + noise : real(0);
+            if (on && drawn == 0) drawn = smallest(drawn);
+            real change = __shfl_sync(EVERY_LANE, drawn - x, first_lane, 16);
+            if (!mine) change = 0;
+            if (mine && sub == first_lane) x = drawn;
+            own.change(16 * tile + first_lane, change);
+            correlated = own.correlation();
+            judge();
+            events = __ballot_sync(EVERY_LANE, mine && (on || was_on) && sub > first_lane);
+          } while (events);
+          own.x(k) = x;
+        }
+      }
+      __syncwarp();
+
+      if (sweep < burn_in) continue;
+      const int64 at = (sweep - burn_in) * n_rows + row;
+      int count = 0;
+      if (counts) {
+        Entry* list = entries + at * K;
+#pragma unroll 1
+        for (int tile = 0; tile < n_tiles; ++tile) {
+          const int k = 16 * tile + sub;
+          const real x = own.x(k);
+          const unsigned on = __ballot_sync(EVERY_LANE, x != 0);
+          if (on == 0) continue;
+          const unsigned bits = on >> shift & 0xffffu;
+          if (x != 0 && live) list[count + __popc(bits & ((1u << sub) - 1))] = {k, x};
+          count += __popc(bits);
+        }
+        if (live && sub == 0) counts[at] = count;
+      }
+      if (posterior && live) {
+        for (int k = sub; k < K; k += 16) {
+          const real x = own.x(k);
+          real* to = posterior + row * K + k;
+          to[0] += x != 0 ? 1 : 0;
+          to[n_rows * K] += x;
+          to[2 * n_rows * K] += x * x;
+        }
+      }
+      __syncwarp();
+      if (!squares || !live) continue;
+      real sample_squares = 0;
+#if MISSING
+      // Zero where nothing is observed, for the products that the sums are.
+      for (int d = sub; d < D; d += 16) residuals[at * D + d] = 0;
+      __syncwarp(live_lanes);
+      own.visit([&](int d, real r) {
+        sample_squares += r * r;
+        residuals[at * D + d] = r;
+      });
+#else
+      constexpr int kColumns = 4;
+      for (int d0 = sub; d0 < D; d0 += 64) {
+        real r[kColumns];
+#pragma unroll
+        for (int i = 0; i < kColumns; ++i) r[i] = dense[row * D + min(d0 + 16 * i, D - 1)];
+        for (int e = 0; e < count; ++e) {
+          const Entry entry = entries[at * K + e];
+          const real* phi = phi_rows + entry.feature * D;
+#pragma unroll
+          for (int i = 0; i < kColumns; ++i) r[i] -= entry.weight * phi[min(d0 + 16 * i, D - 1)];
+        }
+#pragma unroll
+        for (int i = 0; i < kColumns; ++i) {
+          if (d0 + 16 * i >= D) break;
+          sample_squares += r[i] * r[i];
+          residuals[at * D + d0 + 16 * i] = r[i];
+        }
+      }
+#endif
+      row_squares += sample_squares;
+    }
+    __syncwarp();
+    if (squares) {
+      row_squares = lane_sum<16>(row_squares);
+      if (live && sub == 0) squares[row] = row_squares;
+#if MISSING
+      if (live && sub == 0) n_observed[row] = own.n_observed();
+#endif
+    }
+    if (state && live) {
+      for (int k = sub; k < K; k += 16) {
+        const real x = own.x(k);
+        state[row * K + k] = x != 0 ? 1 : 0;
+        state[(n_rows + row) * K + k] = x;
+      }
+    }
+  }
+}

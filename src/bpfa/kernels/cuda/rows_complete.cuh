@@ -1,0 +1,98 @@
+// A complete row, for gibbs_rows.cu: the correlations of all features are in the registers of its lanes, and changed by
+// a row of the Gram matrix. Those of the features that are on most often are in shared memory.
+#pragma once
+
+#include "common.cuh"
+
+// What all rows know of a feature; `slot` is where its row of the Gram matrix is in shared memory, or -1.
+struct alignas(4 * sizeof(real)) Feature {
+  real phi2, odds, variance, slot;
+};
+
+class Row {
+ public:
+  // Numbers in a row of the Gram matrix: of each lane four after one another, then those of the next lane.
+  static constexpr int kGram = 16 * FEATURE_TILES;
+
+  // Numbers of shared memory, of a block and of a row; rows_shape_of in gpu/gibbs.py knows both. Rows that are looked
+  // at together begin in different banks.
+  __device__ static int block_numbers(int n_resident) { return (4 + n_resident) * kGram; }
+  __device__ static int row_numbers() { return kGram / 32 * 32 + 16; }
+
+  __device__ Row(const real* block_memory, real* memory, const real* gram, int sub)
+      : features_(reinterpret_cast<const Feature*>(block_memory)),
+        resident_(block_memory + 4 * kGram),
+        gram_(gram),
+        x_(memory),
+        sub_(sub) {}
+
+  // `ranked` is room for a number of every feature, for a while.
+  __device__ static void fill(real* block_memory, int* ranked, int n_resident, const real* gram, const real* phi2_all,
+                              const real* s_all, const real* logit2, real g_o, real g_w) {
+    Feature* features = reinterpret_cast<Feature*>(block_memory);
+    real* resident = block_memory + 4 * kGram;
+    for (int k = threadIdx.x; k < kGram; k += blockDim.x) {
+      int rank = 0;
+      const real odds = logit2[k];
+      for (int j = 0; j < kGram; ++j) rank += logit2[j] > odds || (logit2[j] == odds && j < k);
+      ranked[rank] = k;
+      const real kappa = g_w + g_o * s_all[k];
+      features[k] = {phi2_all[k], odds - real(0.5) * log_2(kappa / g_w), 1 / kappa,
+                     static_cast<real>(rank < n_resident ? rank : -1)};
+    }
+    __syncthreads();
+    for (int i = 4 * threadIdx.x; i < n_resident * kGram; i += 4 * blockDim.x)
+      *reinterpret_cast<Four*>(resident + i) =
+          *reinterpret_cast<const Four*>(gram + static_cast<int64>(ranked[i / kGram]) * kGram + i % kGram);
+  }
+
+  __device__ void begin(const real* correlations, bool live) {
+#pragma unroll
+    for (int tile = 0; tile < FEATURE_TILES; ++tile) own_[tile] = live ? correlations[16 * tile + sub_] : real(0);
+  }
+
+  // Sixteen features come into view. Registers have no index: a tournament finds those of a tile.
+  __device__ void look_at(int tile) {
+    tile_ = tile;
+    real left[FEATURE_TILES];
+#pragma unroll
+    for (int i = 0; i < FEATURE_TILES; ++i) left[i] = own_[i];
+#pragma unroll
+    for (int bit = 1; bit < FEATURE_TILES; bit *= 2) {
+#pragma unroll
+      for (int i = 0; i + bit < FEATURE_TILES; i += 2 * bit) left[i] = tile & bit ? left[i + bit] : left[i];
+    }
+    seen_ = left[0];
+  }
+
+  __device__ real correlation() const { return seen_; }
+  __device__ Feature feature(int k) const { return features_[k]; }
+  __device__ real& x(int k) const { return x_[k]; }
+
+  // Feature k grows, which may be another one in every row.
+  __device__ void change(int k, real change) {
+    const int slot = static_cast<int>(features_[k].slot);
+    if (__ballot_sync(EVERY_LANE, slot < 0) == 0)
+      grow(resident_ + slot * kGram, change);
+    else
+      grow(gram_ + static_cast<int64>(k) * kGram, change);
+  }
+
+ private:
+  __device__ __forceinline__ void grow(const real* overlaps, real change) {
+    seen_ -= change * overlaps[tile_ / 4 * 64 + 4 * sub_ + tile_ % 4];
+#pragma unroll
+    for (int tile = 0; tile < FEATURE_TILES; tile += 4) {
+      const Four four = *reinterpret_cast<const Four*>(overlaps + 16 * tile + 4 * sub_);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) own_[tile + i] -= change * four.number[i];
+    }
+  }
+
+  const Feature* features_;
+  const real* resident_;
+  const real* gram_;
+  real* x_;
+  int sub_, tile_ = 0;
+  real own_[FEATURE_TILES], seen_ = 0;
+};
