@@ -9,22 +9,18 @@ Cells are stored as they end: a run that was stopped goes on.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from paper.cells import Cell, Context, DataFile, Record, Store, run_cells
+from paper.cells import Cell, Context, DataFile, Record
 from paper.measure import Array, HiddenEntries, draws, follow, rounded, scores
-from rich.console import Console
 
 from benchmarks import images, matrices, readme
+from benchmarks.cells import finish, parser_of
 from bpfa import ALGORITHMS, ArrayRows, ChainStore, Progress, Rows, Schedule, algorithm, train
 from bpfa.images import PatchRows, defaults
 from bpfa.images.canvas import Canvas
@@ -338,45 +334,14 @@ def plot(records: Sequence[Record]) -> None:
 
 
 def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=images.DATA, help="data folder")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of training for each cell (20)")
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time, one thread each (all cores)"
-    )
-    parser.add_argument("--fresh", action="store_true", help="run again what is stored")
+    parser = parser_of(__doc__, problems=list(PROBLEMS), seeds=SEEDS, seconds=20.0)
     arguments = parser.parse_args(given)
-    console = Console(highlight=False, soft_wrap=True)
-    if not arguments.seconds > 0:
-        parser.error(f"--seconds {arguments.seconds:g}: expected a positive number")
     planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
-    lacking = {
-        cell.needs for cell in planned if cell.needs and not (arguments.data / cell.needs.path).exists()
-    }
-    for file in lacking:
-        console.print(f"left out: no {arguments.data / file.path}, which is {file.origin}", markup=False)
-    planned = [cell for cell in planned if cell.needs not in lacking]
-    store = Store(RESULTS)
-    # What is not asked for this time stays.
-    seeds = sorted({*SEEDS, *arguments.seeds})
-    store.plan([cell.name for cell in cells(list(PROBLEMS), seeds, arguments.seconds)])
-    n_left = sum(arguments.fresh or not store.has(cell) for cell in planned)
-    console.print(f"{n_left} of {len(planned)} cells to run")
-    context, began, failed = Context(arguments.data.resolve(), RESULTS.parent), time.perf_counter(), 0
-    finish = partial(run_cells, jobs=arguments.jobs, budgets={}, force=arguments.fresh)
-    for n, (cell, record, error) in enumerate(finish(planned, run, store, context), start=1):
-        failed += record is None
-        minutes = (time.perf_counter() - began) / 60
-        left = minutes / n * (n_left - n)
-        text = error if record is None else f"{record['result']['log_likelihood']:.4f}"
-        console.print(f"{cell.name}: {text}, {left:.0f} minutes left", markup=False)
-    if records := list(store.records.values()):
+    everything = cells(list(PROBLEMS), sorted({*SEEDS, *arguments.seeds}), arguments.seconds)
+    records, failed = finish(planned, everything, run, RESULTS, arguments)
+    if records:
         plot(records)
-        console.print(markdown(records), markup=False)
+        print(markdown(records))
     return int(failed > 0)
 
 
