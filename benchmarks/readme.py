@@ -1,10 +1,10 @@
-"""Write the tables of benchmarks/README.md from the results: `python -m benchmarks.readme`."""
+"""Write the tables of benchmarks/README.md and docs/tried.md from results: `python -m benchmarks.readme`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.timing import Timing
@@ -135,13 +135,24 @@ def ablation(records: list) -> str:
     return markdown(records)
 
 
+def tried(records: list) -> str:
+    from benchmarks.tried import markdown
+
+    return markdown(records)
+
+
 def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
     of_kernels = (peers, sparse, methods, ceilings, growth)
     others = (memory, defaults, images, image_defaults, imputation, gpu, ablation)
     files = dict.fromkeys(of_kernels, "kernels") | {write: write.__name__ for write in others}
-    path = HERE / "README.md"
-    text = path.read_text()
+    fill(HERE / "README.md", files)
+    fill(HERE.parent / "docs" / "tried.md", {tried: "tried"})
+
+
+def fill(page: Path, files: dict[Callable[..., str], str]) -> None:
+    """Fill in the tables of a page, each from the file of its results."""
+    text = page.read_text()
     for write, file in files.items():
         source = HERE / "results" / f"{file}.json"
         if not source.exists():
@@ -151,7 +162,7 @@ def main() -> None:
         pattern = re.escape(begin) + ".*?" + re.escape(end)
         content = f"{begin}\n{write(results)}\n{end}"
         text = re.sub(pattern, lambda _, content=content: content, text, flags=re.DOTALL)
-    path.write_text(text)
+    page.write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,21 @@
-"""The ablation runs every cell of its grid, goes on where it was stopped, and adds up what it finds."""
+"""The ablation and the ideas: every cell runs, what was stopped goes on, and what is found is added up."""
 
 import json
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import ablation
+from benchmarks import ablation, tried
 from benchmarks.ablation import Choice, grid, joint_line, main, markdown, settled, time_to
+from builders import natural
 from imageio.v3 import imwrite
+
+from bpfa import Schedule, algorithm
+from bpfa.data import read_batches
+from bpfa.initialise import random_posterior
+from bpfa.philox import Stream
+from bpfa.svi import svi_step
 
 
 @pytest.fixture
@@ -23,7 +32,9 @@ def small(tmp_path, monkeypatch):
     np.savez(data / "cytof" / "bcr_xl.npz", X=rng.gamma(2.0, 20.0, size=(150, 6)))
     sizes = {"n_features": 5, "batch_size": 60, "scored": 30, "n_draws": 2}
     problems = {name: problem._replace(**sizes) for name, problem in ablation.PROBLEMS.items()}
-    monkeypatch.setattr(ablation, "PROBLEMS", problems)
+    for module in (ablation, tried):
+        monkeypatch.setattr(module, "PROBLEMS", problems)
+    monkeypatch.setattr(tried, "RESULTS", results / "tried.json")
     monkeypatch.setattr(ablation, "RESULTS", results / "ablation.json")
     monkeypatch.setattr(ablation, "FIGURE", results / "ablation")
     return ["--data", str(data), "--seconds", "0.02", "--seeds", "0", "--jobs", "1"]
@@ -82,3 +93,36 @@ def test_joint_features_are_compared_with_the_papers_form():
     assert "after 10% of the time" in line
     assert "end at 2.000" in line
     assert "never reach" in joint_line({plain: [{"curve": [[1.0, 3.0]]}], joint: [fast]})
+
+
+def test_every_idea_is_tried(small, capsys):
+    assert tried.main([*small, "--problems", "house 20 %", "cytometry"]) == 0
+    records = json.loads(tried.RESULTS.read_text())
+    # One idea is for pictures alone.
+    assert len(records) == 2 * (len(tried.IDEAS) + 1) - 1
+    out = capsys.readouterr().out
+    for idea in tried.IDEAS:
+        assert f"| {idea} |" in out
+    shares = [record["result"] for record in records if record["settings"]["idea"] == tried.VARIANCE]
+    assert all(0 <= share <= 1 for of_problem in shares for share in of_problem.values())
+
+
+def test_without_an_idea_it_is_the_method_as_it_is(small):
+    """The loop of the ideas, with none, makes the steps that `train` makes."""
+    data = ablation.load("cytometry", Path(small[1]), 0)
+    problem = ablation.PROBLEMS["cytometry"]
+    one_epoch = -(-data.rows.n_rows // problem.batch_size)
+    steps = tried.training(data.rows, problem, tried.Idea(), 0)
+    *_, ours = islice(steps, one_epoch)
+    assert ours.posterior.n_rows == data.rows.n_rows
+    batches = list(
+        islice(read_batches(data.rows, problem.batch_size, Stream.from_seed(0).child("epoch 0")), one_epoch)
+    )
+    posterior = random_posterior(data.rows, problem.n_features, seed=0, features="joint", weights="active")
+    for step, batch in enumerate(batches, start=1):
+        posterior = svi_step(
+            posterior, batch, algorithm("gibbs-ssvi", n_jobs=1), step=step,
+            rho=Schedule(*problem.schedule)(step), stream=Stream.from_seed(0),
+        )  # fmt: skip
+    for name, value in natural(posterior).items():
+        np.testing.assert_array_equal(natural(ours.posterior)[name], value, err_msg=name)

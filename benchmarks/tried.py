@@ -1,0 +1,226 @@
+"""Ideas that might make learning better or faster, beside the method as it is: `python -m benchmarks.tried`.
+
+Gibbs-SSVI with joint features and active weights learns from a random start for some seconds on one thread,
+with one thing changed at a time, on the problems of benchmarks.ablation with three seeds. Shown is what a
+change does to the log-likelihood of hidden entries in the same time. A last table says how much of the noise
+of a step comes from the chains, which is all that expectations in place of samples could take away. Cells are
+stored as they end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from paper.cells import Cell, Context, Record
+from paper.measure import draws, follow, rounded, scores
+
+from benchmarks import ablation, readme
+from benchmarks.ablation import PATCH, PROBLEMS, SEEDS, Problem, load
+from benchmarks.cells import finish, parser_of
+from bpfa import GlobalPosterior, Progress, Rows, Schedule, algorithm
+from bpfa.data import read_batches
+from bpfa.features import FactorisedFeatures
+from bpfa.initialise import random_posterior
+from bpfa.philox import Stream
+
+RESULTS = Path(__file__).parent / "results" / "tried.json"
+AS_IS = "as it is"
+VARIANCE = "noise of a step"
+# For the noise of a step: steps before it is measured, batches, and chains of each.
+STEPS_BEFORE, N_BATCHES, N_CHAINS = 100, 6, 5
+
+
+class Idea(NamedTuple):
+    """What is changed."""
+
+    redraw: int = 1
+    """Steps from one draw of the features, and factorisation of their precisions, to the next."""
+    counted: float = 1.0
+    """Share of the rows that the data is said to have."""
+    batch: float = 1.0
+    """Size of the first batches, as a share of the usual."""
+    growth: float = 1.0
+    """Factor by which batches grow with every epoch, up to the usual size."""
+    schedule: tuple[float, float] | None = None
+    """Delay and decay of the step sizes."""
+    burn_in: int = 3
+    n_samples: int = 3
+
+
+IDEAS = {
+    AS_IS: Idea(),
+    "features drawn at every second step": Idea(redraw=2),
+    "features drawn at every fourth step": Idea(redraw=4),
+    "a pixel counts once, not in every patch": Idea(counted=1 / PATCH**2),
+    "batches a quarter as large": Idea(batch=1 / 4),
+    "batches four times as large": Idea(batch=4.0),
+    "batches that double with every epoch, from a sixteenth": Idea(batch=1 / 16, growth=2.0),
+    "step sizes t^-0.75": Idea(schedule=(0.0, 0.75)),
+    "step sizes (t + 20)^-0.6": Idea(schedule=(20.0, 0.6)),
+    "step sizes (t + 5)^-0.5": Idea(schedule=(5.0, 0.5)),
+    "no burn-in": Idea(burn_in=0),
+    "burn-in of 10 sweeps": Idea(burn_in=10),
+    "one kept sweep": Idea(n_samples=1),
+}
+
+
+def cells(problems: Sequence[str], seeds: Sequence[int], seconds: float) -> list[Cell]:
+    """Every idea, where it is one, and the noise of a step for the first seed."""
+    found = []
+    for seed in seeds:
+        for problem in problems:
+            needs, shared = PROBLEMS[problem].file, {"problem": problem, "seed": seed}
+            for name, idea in IDEAS.items():
+                if idea.counted < 1 and PROBLEMS[problem].picture is None:
+                    continue
+                settings = {**shared, "idea": name, **idea._asdict(), "seconds": seconds}
+                found.append(Cell(f"{problem}/{name}/{seed}", settings, 1.3 * seconds + 5, needs=needs))
+            if seed == seeds[0]:
+                settings = {**shared, "idea": VARIANCE}
+                found.append(Cell(f"{problem}/{VARIANCE}", settings, 20.0, needs=needs))
+    return found
+
+
+def training(rows: Rows, problem: Problem, idea: Idea, seed: int) -> Iterator[Progress]:
+    """Learn with an idea, for ever."""
+    stream, N = Stream.from_seed(seed), rows.n_rows
+    chosen = algorithm("gibbs-ssvi", n_jobs=1, burn_in=idea.burn_in, n_samples=idea.n_samples)
+    posterior = random_posterior(rows, problem.n_features, seed=seed, features="joint", weights="active")
+    schedule = Schedule(*(idea.schedule or problem.schedule))
+    step, seconds, phi = 0, 0.0, np.empty(0)
+    for epoch in count():
+        share = idea.batch * idea.growth**epoch
+        size = round(problem.batch_size * (min(1.0, share) if idea.growth > 1 else share))
+        for batch in islice(read_batches(rows, size, stream.child(f"epoch {epoch}")), -(-N // size)):
+            began, step = time.perf_counter(), step + 1
+            fresh = (step - 1) % idea.redraw == 0
+            seen = posterior if fresh else _without_features(posterior)
+            view = seen.sampled(stream.child("global").globals(step))
+            view = view if fresh else view._replace(phi=phi)
+            phi = view.phi
+            random = stream.child("local").rows(batch.ids, step)
+            sums = posterior.local_sums(chosen.local, view, batch, random)
+            said = replace(posterior, n_rows=max(1, round(idea.counted * N)))
+            posterior = replace(said.step(sums, schedule(step), view.g_o), n_rows=N)
+            seconds += time.perf_counter() - began
+            yield Progress(step, float(epoch), seconds, schedule(step), posterior)
+
+
+def _without_features(posterior: GlobalPosterior) -> GlobalPosterior:
+    """Return a posterior whose other variables can be drawn without the features, which take the time."""
+    phi = np.zeros(posterior.features.shape)
+    return replace(posterior, features=FactorisedFeatures.around(phi, 1.0))
+
+
+def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Learn for the time that is given, and score."""
+    problem, seed = PROBLEMS[settings["problem"]], settings["seed"]
+    data = load(settings["problem"], context.data, seed)
+    if settings["idea"] == VARIANCE:
+        return noise_of_a_step(data.rows, problem, seed)
+    idea = Idea(*(settings[name] for name in Idea._fields))
+    followed = follow(training(data.rows, problem, idea, seed), seconds=settings["seconds"])
+    chosen, posterior = algorithm("gibbs-ssvi", n_jobs=1), followed.last.posterior
+    found = scores(draws(posterior, data.entries, chosen, problem.n_draws, seed), data.entries)
+    return {**{name: rounded(value) for name, value in found.items()}, **followed.timing()}
+
+
+def noise_of_a_step(rows: Rows, problem: Problem, seed: int) -> dict[str, float]:
+    """Share of the variance of a batch's sums that comes from its chains, and not from the choice of rows."""
+    *_, last = islice(training(rows, problem, Idea(), seed), STEPS_BEFORE)
+    posterior, rng = last.posterior, np.random.default_rng(seed)
+    view, local = posterior.sampled(rng), algorithm("gibbs-ssvi", n_jobs=1).local
+    size = min(problem.batch_size, rows.n_rows)
+    batches = [rows.take(np.sort(rng.permutation(rows.n_rows)[:size])) for _ in range(N_BATCHES)]
+    sums = [
+        [local.sums(view, batch, Stream.from_seed(chain).rows(batch.ids, 1)) for chain in range(N_CHAINS)]
+        for batch in batches
+    ]
+    shares = {}
+    for name in ("n", "S"):
+        values = np.array([[getattr(chain, name).ravel() for chain in batch] for batch in sums])
+        of_chains = values.var(axis=1, ddof=1).mean(axis=0)
+        # The means over chains vary by the batch, and by what is left of the chains.
+        of_batches = np.maximum(values.mean(axis=1).var(axis=0, ddof=1) - of_chains / N_CHAINS, 0.0)
+        shares[name] = rounded(of_chains.sum() / (of_chains.sum() + of_batches.sum()), 3)
+    return shares
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The tables of the page."""
+    learned = [record for record in records if record["settings"]["idea"] != VARIANCE]
+    problems = [name for name in PROBLEMS if any(r["settings"]["problem"] == name for r in learned)]
+    values: dict[tuple[str, str], dict[int, float]] = {}
+    for record in learned:
+        settings = record["settings"]
+        of_seeds = values.setdefault((settings["idea"], settings["problem"]), {})
+        of_seeds[settings["seed"]] = record["result"]["log_likelihood"]
+    seconds = max(record["settings"]["seconds"] for record in learned)
+    seeds = max(len(of_seeds) for of_seeds in values.values())
+    rows = []
+    for idea in IDEAS:
+        row = [idea]
+        for problem in problems:
+            found, plain = values.get((idea, problem)), values.get((AS_IS, problem))
+            if found is None or plain is None:
+                row.append("")
+            elif idea == AS_IS:
+                row.append(ablation.spread(list(found.values()), 3))
+            else:
+                # Seed by seed, as they differ more than the ideas do.
+                row.append(difference([found[seed] - plain[seed] for seed in found if seed in plain]))
+        rows.append(row)
+    head = (
+        f"Log-likelihood per hidden entry after {seconds:g} s, and what each change adds to it (mean and "
+        f"half the range over {seeds} seeds):"
+    )
+    parts = [head, readme.table(["", *(problem.capitalize() for problem in problems)], rows)]
+    noise = {
+        record["settings"]["problem"]: record["result"]
+        for record in records
+        if record["settings"]["idea"] == VARIANCE
+    }
+    if noise:
+        kinds = {"n": "how often features are used", "S": "what features are learned from"}
+        shares = [
+            [text, *(f"{noise[problem][name]:.0%}" if problem in noise else "" for problem in problems)]
+            for name, text in kinds.items()
+        ]
+        parts += [
+            f"Share of the variance of a step's sums that comes from the chains, after {STEPS_BEFORE} steps:",
+            readme.table(["", *(problem.capitalize() for problem in problems)], shares),
+        ]
+    return "\n\n".join(parts)
+
+
+def difference(values: Sequence[float]) -> str:
+    """Mean with its sign, and half the range.
+
+    Examples
+    --------
+    >>> difference([0.1, 0.3])
+    '+0.200 ± 0.100'
+    """
+    return f"{np.mean(values):+.3f} ± {np.ptp(values) / 2:.3f}" if len(values) else ""
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = parser_of(__doc__, problems=list(PROBLEMS), seeds=SEEDS, seconds=10.0)
+    arguments = parser.parse_args(given)
+    planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
+    everything = cells(list(PROBLEMS), sorted({*SEEDS, *arguments.seeds}), arguments.seconds)
+    records, failed = finish(planned, everything, run, RESULTS, arguments)
+    if any(record["settings"]["idea"] != VARIANCE for record in records):
+        print(markdown(records))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
