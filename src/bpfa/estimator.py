@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from bpfa._checks import check_instance, check_integer
 from bpfa.checkpoint import Checkpoint, Clock
 from bpfa.column_noise import column_noise
 from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
-from bpfa.fitting import Best, Callback, Fit, Settings
+from bpfa.fitting import Callback, Fit, Settings
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.history import History
 from bpfa.inputs import rows_of_input
@@ -32,6 +31,7 @@ from bpfa.prediction import feature_means, usage
 from bpfa.progress import NonFiniteError, Posterior, Progress
 from bpfa.progress_bar import progress_bar
 from bpfa.reading import ReadingMixin
+from bpfa.resuming import file_to_resume, state_of
 from bpfa.schedule import Schedule
 from bpfa.storage import check_writable, write_model
 from bpfa.svi import svi_step
@@ -252,7 +252,10 @@ class BPFA(ReadingMixin, BaseEstimator):
             check_writable(checkpoint.path)
         settings = settings_of(self.get_params(), rows.n_rows, rows.n_columns)
         standardised = self._scaled(rows)
-        saved = self._saved(resume, checkpoint, settings, standardised)
+        saved: dict[str, Any] = {}
+        if (file := file_to_resume(resume, checkpoint)) is not None:
+            any_seed = self.random_state is None
+            saved = state_of(type(self).load(file), file, settings, standardised, any_seed=any_seed)
         settings = saved.pop("settings", settings)
         limits, threads = limits_of(self.get_params(), settings, rows.n_rows), self._threads()
         with progress_bar(limits, verbose=self.verbose) as show, limited_threads(threads):
@@ -381,51 +384,6 @@ class BPFA(ReadingMixin, BaseEstimator):
             return StandardisedRows(rows, np.zeros(rows.n_columns), np.ones(rows.n_columns))
         moments = column_moments(rows)
         return StandardisedRows(rows, moments.mean, moments.scale)
-
-    def _saved(
-        self,
-        resume: bool | str | os.PathLike[str],
-        checkpoint: Checkpoint | None,
-        settings: Settings,
-        standardised: StandardisedRows,
-    ) -> dict[str, Any]:
-        """Return where the saved fit stood that is to be resumed, after checking that it is the same fit."""
-        if resume is True:
-            if checkpoint is None:
-                raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
-            resume = checkpoint.path if Path(checkpoint.path).exists() else False
-        if isinstance(resume, bool):
-            return {}
-        saved = type(self).load(resume)
-        theirs, ours = saved.settings_.document(), settings.document()
-        if self.random_state is None:
-            ours["key"] = theirs["key"]
-        for name in ours:
-            if ours[name] != theirs[name]:
-                raise ValueError(
-                    f"resume: {resume} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
-                    "expected the same parameters"
-                )
-        same_mean = np.array_equal(saved.mean_, standardised.mean)
-        same_scale = np.array_equal(saved.scale_, standardised.scale)
-        if saved.n_rows_seen_ != standardised.n_rows or not (same_mean and same_scale):
-            raise ValueError(f"resume: {resume} was fitted to other data; expected the same rows and columns")
-        last = saved.posterior_ if saved._last is None else saved._last
-        return {
-            "settings": saved.settings_,
-            "scale": Scale(saved.mean_, saved.scale_, saved.noise_ratio_),
-            "step": saved.n_steps_,
-            "posterior": last,
-            "history": History(saved.history_),
-            "best": saved._best(),
-        }
-
-    def _best(self) -> Best | None:
-        """Return the posterior of the best held-out score, if there has been one."""
-        scored = self.history_["held_out_log_likelihood"][self.history_["step"] == self.best_step_]
-        if not np.isfinite(scored).any():
-            return None
-        return Best(self.best_step_, float(scored[0]), self.posterior_)
 
     def _keep(
         self,
