@@ -12,7 +12,7 @@ from benchmarks.readme import table
 from bpfa import BPFA, Progress, algorithm, train
 from paper.cells import Cell, Context, DataFile, Record
 from paper.experiment import Claim, by_wins, verdict
-from paper.measure import Array, HiddenEntries, draws, follow, rounded, scores
+from paper.measure import Array, HiddenEntries, draws, draws_of_model, follow, rounded, scores
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 
 BATCH, N_DRAWS = 250, 20
@@ -63,7 +63,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     if method == "defaults":
         model = BPFA(standardize=False, max_time=seconds, n_jobs=1, random_state=seed)
         model.fit(np.where(hidden, np.nan, values))
-        chosen, posterior = model.settings_.chosen(1), model.posterior_
+        posterior, predictions = model.posterior_, draws_of_model(model, entries, N_DRAWS, seed)
         steps, training_seconds = model.n_steps_, float(model.history_["seconds"][-1])
         about |= {
             "steps": steps,
@@ -85,10 +85,10 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         )  # fmt: skip
         followed = follow(training, measure, seconds=seconds)
         posterior = followed.last.posterior
+        predictions = draws(posterior, entries, chosen, N_DRAWS, seed)
         about |= {**followed.timing(), "features": settings["features"], "curve": followed.curve}
-    found = scores(draws(posterior, entries, chosen, N_DRAWS, seed), entries)
     return {
-        **{name: rounded(value) for name, value in found.items()},
+        **{name: rounded(value) for name, value in scores(predictions, entries).items()},
         "noise_std": rounded(posterior.noise_std),
         **about,
     }

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpfa import Algorithm, Batch, Progress, posterior_draws
+from bpfa import BPFA, Algorithm, Batch, Progress, posterior_draws
 from bpfa.philox import Stream
 from bpfa.progress import Posterior
 
@@ -36,7 +36,8 @@ class Draw(NamedTuple):
 
     prediction: Array
     """Without noise, rows x columns."""
-    g_o: float
+    g_o: float | Array
+    """Noise precision, the same for all columns or one for each."""
 
 
 def draws(
@@ -46,6 +47,17 @@ def draws(
     stream = Stream.from_seed(seed).child("prediction")
     for draw in posterior_draws(posterior, entries.batch, algorithm, n_draws=n_draws, stream=stream):
         yield Draw(draw.mean, draw.g_o)
+
+
+def draws_of_model(model: BPFA, entries: HiddenEntries, n_draws: int, seed: int) -> Iterator[Draw]:
+    """Predictions by a fitted BPFA that was told not to standardise.
+
+    Its posterior is in units of its own, in which the noise of all columns is the same.
+    """
+    units, batch = model.noise_ratio_, entries.batch
+    seen = entries._replace(batch=Batch(batch.values / units, batch.observed, batch.ids))
+    for prediction, g_o in draws(model.posterior_, seen, model.settings_.chosen(1), n_draws, seed):
+        yield Draw(prediction * units, g_o / units**2)
 
 
 def scores(predictions: Iterable[Draw], entries: HiddenEntries) -> dict[str, float]:
@@ -62,14 +74,15 @@ def scores(predictions: Iterable[Draw], entries: HiddenEntries) -> dict[str, flo
     _, truth, hidden = entries
     densities, means, noise = [], [], []
     for prediction, g_o in predictions:
-        error2 = (np.where(hidden, truth - prediction, 0.0) ** 2).sum(axis=1)
-        densities.append(hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * error2)
+        error2 = np.where(hidden, truth - prediction, 0.0) ** 2
+        log_density = (np.log(g_o / (2 * np.pi)) - g_o * error2) / 2
+        densities.append(np.where(hidden, log_density, 0.0).sum(axis=1))
         means.append(prediction[hidden])
-        noise.append(1 / g_o)
+        noise.append(np.broadcast_to(1 / np.asarray(g_o), truth.shape)[hidden])
     # log of the mean over draws of the density of a row's entries (MATH.md, section 6)
     log_likelihood = np.logaddexp.reduce(densities, axis=0).sum() - len(truth) * np.log(len(densities))
     error = truth[hidden] - np.mean(means, axis=0)
-    std = np.sqrt(np.var(means, axis=0) + np.mean(noise))
+    std = np.sqrt(np.var(means, axis=0) + np.mean(noise, axis=0))
     return {
         "log_likelihood": float(log_likelihood / hidden.sum()),
         "mse": float((error**2).mean()),

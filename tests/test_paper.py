@@ -10,11 +10,11 @@ from paper.__main__ import EXPERIMENTS, NAMES, main
 from paper.cells import Cell, Context, Store, run_cells
 from paper.experiment import Options, verdict
 from paper.interpolation import PAPER, PAPER_SECONDS
-from paper.measure import Draw, HiddenEntries, follow, scores
+from paper.measure import Draw, HiddenEntries, draws, draws_of_model, follow, scores
 from paper.report import write_report
 from paper.thought_experiment import exact, optimum
 
-from bpfa import Progress
+from bpfa import BPFA, Progress
 
 
 @pytest.fixture(scope="session")
@@ -191,3 +191,22 @@ def test_numbers_of_the_paper():
     assert PAPER_SECONDS["mimno-svi"] == 0.46
     assert verdict(True, False) == "holds partly"
     assert len(NAMES) == len(EXPERIMENTS) == 8
+
+
+def test_a_model_with_noise_by_column_is_scored_in_the_units_of_the_data():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(600, 8)) * np.geomspace(
+        0.1, 1, 8
+    )
+    hidden = rng.random(y.shape) < 0.1
+    holed = np.where(hidden, np.nan, y)
+    model = BPFA(4, standardize=False, max_steps=300, random_state=0).fit(holed)
+    assert model.noise_ratio_.max() > 3 * model.noise_ratio_.min()
+    entries = HiddenEntries.of(y, hidden, np.arange(len(y)))
+    found = scores(draws_of_model(model, entries, 50, 0), entries)
+    mse = ((model.impute(holed) - y)[hidden] ** 2).mean()
+    assert found["mse"] == pytest.approx(mse, rel=0.05)
+    assert found["log_likelihood"] == pytest.approx(model.held_out_score(y, hidden).log_likelihood, abs=0.05)
+    # The posterior alone speaks of other units.
+    wrong = scores(draws(model.posterior_, entries, model.settings_.chosen(1), 50, 0), entries)
+    assert wrong["log_likelihood"] < found["log_likelihood"] - 0.5
