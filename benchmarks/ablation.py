@@ -297,7 +297,7 @@ def markdown(records: Sequence[Record]) -> str:
         if results := by_choice(records, problem):
             seeds = max(len(found) for found in results.values())
             seconds = max(record["settings"]["seconds"] for record in records)
-            heading = f"{problem.capitalize()}, {seconds:g} s each, {seeds} seeds:"
+            heading = f"{problem.capitalize()}, {seconds:g} s each, {seeds} seed{'s' * (seeds > 1)}:"
             parts += [heading, problem_table(results), joint_line(results)]
     parts.append("![Log-likelihood against time](results/ablation.png)")
     return "\n\n".join(filter(None, parts))

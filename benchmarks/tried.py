@@ -179,7 +179,7 @@ def markdown(records: Sequence[Record]) -> str:
         rows.append(row)
     head = (
         f"Log-likelihood per hidden entry after {seconds:g} s, and what each change adds to it (mean and "
-        f"half the range over {seeds} seeds):"
+        f"half the range over {seeds} seed{'s' * (seeds > 1)}):"
     )
     parts = [head, readme.table(["", *(problem.capitalize() for problem in problems)], rows)]
     noise = {
