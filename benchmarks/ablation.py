@@ -29,7 +29,7 @@ from bpfa.philox import Stream
 from bpfa.progress import Posterior
 
 HERE = Path(__file__).parent
-RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "results" / "ablation"
+RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "figures" / "ablation"
 SEEDS = (0, 1, 2)
 PATCH, N_POINTS = 8, 8
 # Restorations of a picture at the end of a run.
@@ -299,7 +299,7 @@ def markdown(records: Sequence[Record]) -> str:
             seconds = max(record["settings"]["seconds"] for record in records)
             heading = f"{problem.capitalize()}, {seconds:g} s each, {seeds} seed{'s' * (seeds > 1)}:"
             parts += [heading, problem_table(results), joint_line(results)]
-    parts.append("![Log-likelihood against time](results/ablation.png)")
+    parts.append("![Log-likelihood against time](figures/ablation.png)")
     return "\n\n".join(filter(None, parts))
 
 
@@ -336,9 +336,7 @@ def plot(records: Sequence[Record]) -> None:
 def main(given: list[str] | None = None) -> int:
     parser = parser_of(__doc__, problems=list(PROBLEMS), seeds=SEEDS, seconds=20.0)
     arguments = parser.parse_args(given)
-    planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
-    everything = cells(list(PROBLEMS), sorted({*SEEDS, *arguments.seeds}), arguments.seconds)
-    records, failed = finish(planned, everything, run, RESULTS, arguments)
+    records, failed = finish(cells, run, RESULTS, arguments, problems=list(PROBLEMS), seeds=SEEDS)
     if records:
         plot(records)
         print(markdown(records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paper.cells import Cell, Context, Record, Run, Store, run_cells
@@ -41,13 +41,25 @@ def _positive(text: str) -> float:
     return value
 
 
-def finish(
-    planned: list[Cell], everything: list[Cell], run: Run, results: Path, arguments: argparse.Namespace
-) -> tuple[list[Record], int]:
-    """Run the planned cells that are not stored; return all records, and how many cells failed.
+Cells = Callable[[Sequence[str], Sequence[int], float], list[Cell]]
+"""From problems, seeds and seconds to cells."""
 
-    Records of cells that are not planned this time stay, if they are among everything there is.
+
+def finish(
+    cells: Cells,
+    run: Run,
+    results: Path,
+    arguments: argparse.Namespace,
+    *,
+    problems: Sequence[str],
+    seeds: Sequence[int],
+) -> tuple[list[Record], int]:
+    """Run the cells that are asked for and not stored; return all records, and how many cells failed.
+
+    Records that are not asked for this time stay, if they are of the problems and seeds there are.
     """
+    planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
+    everything = cells(problems, sorted({*seeds, *arguments.seeds}), arguments.seconds)
     console = Console(highlight=False, soft_wrap=True)
     files = {cell.needs for cell in planned if cell.needs}
     lacking = {file for file in files if not (arguments.data / file.path).exists()}

@@ -214,9 +214,7 @@ def difference(values: Sequence[float]) -> str:
 def main(given: list[str] | None = None) -> int:
     parser = parser_of(__doc__, problems=list(PROBLEMS), seeds=SEEDS, seconds=10.0)
     arguments = parser.parse_args(given)
-    planned = cells(arguments.problems, arguments.seeds, arguments.seconds)
-    everything = cells(list(PROBLEMS), sorted({*SEEDS, *arguments.seeds}), arguments.seconds)
-    records, failed = finish(planned, everything, run, RESULTS, arguments)
+    records, failed = finish(cells, run, RESULTS, arguments, problems=list(PROBLEMS), seeds=SEEDS)
     if any(record["settings"]["idea"] != VARIANCE for record in records):
         print(markdown(records))
     return int(failed > 0)

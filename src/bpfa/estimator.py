@@ -264,14 +264,12 @@ class BPFA(ReadingMixin, BaseEstimator):
             fit = Fit(seen, settings, limits, units=scale.noise_ratio, n_jobs=threads, **saved)
 
             def save() -> None:
-                last, how = (
-                    on_host(fit.posterior),
-                    (fit.step, fit.history, fit.stopped_by, scale, rows.n_rows),
-                )
-                if fit.best is None or fit.best.step == fit.step:
+                last, best = on_host(fit.posterior), fit.best
+                how = fit.step, fit.history, fit.stopped_by, scale, rows.n_rows
+                if best is None or best.step == fit.step:
                     self._keep(fit.settings, last, *how)
                 else:
-                    self._keep(fit.settings, fit.best.posterior, *how, best_step=fit.best.step, last=last)
+                    self._keep(fit.settings, best.posterior, *how, best_step=best.step, last=last)
                 if checkpoint is not None:
                     self.save(checkpoint.path)
 

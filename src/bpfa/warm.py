@@ -48,6 +48,9 @@ class ChainStore:
            [0., 0., 0., 0., 0.]])
     """
 
+    _features: NDArray[np.int32]
+    _weights: NDArray[np.float32]
+
     def __init__(self, n_rows: int, n_features: int, folder: str | Path | None = None) -> None:
         self.n_rows = check_integer("n_rows", n_rows, low=1)
         self.n_features = check_integer("n_features", n_features, low=1)
@@ -105,9 +108,6 @@ class ChainStore:
         if self._folder is None:
             return np.zeros(shape, dtype)
         return np.memmap(self._folder / name, dtype, "w+", shape=shape)
-
-    _features: NDArray[np.int32]
-    _weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
