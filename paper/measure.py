@@ -96,13 +96,10 @@ class Followed(NamedTuple):
     last: Progress
     start_seconds: float
     """What the initialisation took."""
+    seconds: float
+    """Seconds of training, initialisation included."""
     curve: list[list[float]]
     """Seconds, initialisation included, and what was measured then."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of training, initialisation included."""
-        return self.start_seconds + self.last.seconds
 
     def timing(self) -> dict[str, float]:
         """What every result says of its run."""
@@ -110,7 +107,7 @@ class Followed(NamedTuple):
             "steps": self.last.step,
             "training_seconds": rounded(self.seconds),
             "start_seconds": rounded(self.start_seconds),
-            "step_seconds": rounded(self.last.seconds / self.last.step),
+            "step_seconds": rounded((self.seconds - self.start_seconds) / self.last.step),
             "active": self.last.posterior.n_active(),
         }
 
@@ -122,6 +119,7 @@ def follow(
     n_steps: int | None = None,
     seconds: float | None = None,
     n_points: int = 12,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Followed:
     """Run a training to a number of steps or seconds, measuring at points that lie ever further apart.
 
@@ -131,18 +129,19 @@ def follow(
     assert limit is not None
     marks = list(np.geomspace(limit / 200, limit, n_points)) if measure else []
     curve: list[list[float]] = []
-    began = time.perf_counter()
-    start_seconds = 0.0
+    spent, start_seconds, resumed = 0.0, 0.0, clock()
     for progress in training:
+        spent += clock() - resumed
         if progress.step == 1:
-            start_seconds = time.perf_counter() - began - progress.seconds
-        position = progress.step if seconds is None else start_seconds + progress.seconds
+            start_seconds = max(spent - progress.seconds, 0.0)
+        position = progress.step if seconds is None else spent
         if marks and measure and position >= marks[0] * (1 - 1e-9):
-            curve.append([rounded(start_seconds + progress.seconds), rounded(measure(progress))])
+            curve.append([rounded(spent), rounded(measure(progress))])
             marks = [mark for mark in marks if mark > position]
         if position >= limit:
             break
-    return Followed(progress, start_seconds, curve)
+        resumed = clock()
+    return Followed(progress, start_seconds, spent, curve)
 
 
 def rounded(value: float, digits: int = 5) -> float:
