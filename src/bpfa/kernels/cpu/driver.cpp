@@ -63,6 +63,21 @@ const Kernels<double>& kernels_for<double>(const KernelSet& set) {
   return set.twice;
 }
 
+// How many entries are observed, from one row on.
+template <class Real>
+std::int64_t observed_entries(const Rows<Real>& rows, int D, std::int64_t first, std::int64_t n) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = first * D; i < (first + n) * D; ++i) sum += rows.observed[i] != 0;
+  return sum;
+}
+
+template <class Real>
+bool any_row_by_gram(const Rows<Real>& rows, int K, int D) {
+  for (std::int64_t i = 0; i < rows.n; ++i)
+    if (gram_pays(K, D, static_cast<int>(observed_entries(rows, D, i, 1)))) return true;
+  return false;
+}
+
 #ifdef _OPENMP
 bool forked = false;
 #endif
@@ -108,7 +123,8 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   // A thread costs some microseconds to wake: it must have a few groups of rows to do.
   const std::int64_t worth = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
   n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), worth));
-  const PreparedGlobals<Real> prepared(view, complete, gibbs, kernels, n_threads);
+  const bool by_gram = gibbs && !complete && any_row_by_gram(rows, view.K, view.D);
+  const PreparedGlobals<Real> prepared(view, complete, by_gram, gibbs, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;
 
   // Rows of a chunk: enough to keep threads busy, few enough for what the sums need of them to stay in a cache.
@@ -136,8 +152,23 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   Buffer<char> scratch(scratch_bytes * n_threads);
 
   const int column_tiles = g.DP / kColumnPadding, feature_tiles = padded(g.K, kColumnPadding) / kColumnPadding;
-  const int joint_tasks = sums && sums->xx ? (complete ? feature_tiles : g.D) : 0;
   const int sum_tasks = gibbs ? column_tiles + 1 : feature_tiles;
+  // Sums of x x^T over the rows that are observed in a column; where most are, over all rows less those that are not.
+  const bool joint = sums && sums->xx;
+  const bool by_missing = joint && !complete && 2 * observed_entries(rows, g.D, 0, rows.n) > rows.n * g.D;
+  Buffer<double> all(by_missing ? static_cast<std::size_t>(g.K) * g.K : 0);
+  const int all_tasks = joint && (complete || by_missing) ? feature_tiles : 0;
+  const int joint_tasks = all_tasks + (joint && !complete ? g.D : 0);
+  const auto joint_task = [&](int task) -> JointTask {
+    using Over = JointTask::Over;
+    if (task < all_tasks) {
+      const int first = task * kColumnPadding, last = std::min(first + kColumnPadding, g.K);
+      return {Over::kAll, 0, first, last, complete ? sums->xx : all.get()};
+    }
+    const int column = task - all_tasks;
+    double* const xx = sums->xx + static_cast<std::size_t>(column) * g.K * g.K;
+    return {by_missing ? Over::kMissing : Over::kObserved, column, 0, g.K, xx};
+  };
 
   // The calling thread asks now and then whether to go on; when not, what is left of the loops does nothing.
   std::atomic<bool> stop{false};
@@ -167,9 +198,9 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
           if (stop) continue;
           if (task < joint_tasks) {
             if (gibbs)
-              kernels.sparse_joint(g, settings.n_samples, chunk, n, task, *sums);
+              kernels.sparse_joint(g, settings.n_samples, chunk, n, joint_task(task), mine);
             else
-              kernels.dense_joint(g, chunk, n, task, *sums);
+              kernels.dense_joint(g, chunk, n, joint_task(task));
           } else if (!gibbs) {
             kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
           } else if (task - joint_tasks < column_tiles) {
@@ -189,6 +220,9 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int i = 0; i < n_matrices; ++i) {
       double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
+      if (by_missing)
+        for (int j = 0; j < g.K; ++j)
+          for (int k = j; k < g.K; ++k) matrix[j * g.K + k] += all.get()[j * g.K + k];
       // By blocks that a cache holds, or every number written would fetch a line of its own.
       constexpr int kBlock = 32;
       for (int j0 = 0; j0 < g.K; j0 += kBlock)

@@ -69,7 +69,7 @@ BPFA_INLINE void variational_rows(const Globals<Real>& g, const Settings& settin
 template <class Real>
 std::size_t scratch_bytes(int K, int D) {
   const std::size_t KP = bpfa::padded(K, bpfa::kFeaturePadding), DP = bpfa::padded(D, bpfa::kColumnPadding);
-  const std::size_t gibbs = (10 * KP + DP) * sizeof(Real) + 4 * KP * 4 + DP * (4 + sizeof(void*));
+  const std::size_t gibbs = (11 * KP + DP) * sizeof(Real) + 4 * KP * 4 + DP * (4 + sizeof(void*));
   const std::size_t variational = (8 * KP + 2 * DP) * BPFA_BYTES;
   // Some more for what the alignment of each array costs.
   const std::size_t rows = (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
@@ -92,7 +92,7 @@ void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Rea
   }
   const Carver carver{static_cast<char*>(scratch)};
   const bool gibbs = settings.method == bpfa::Method::kGibbs || settings.method == bpfa::Method::kGibbsTwoStep;
-  if (gibbs && !g.gram)
+  if (gibbs && (rows.observed || !g.gram))
     gibbs_rows<Real, MissingRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
   else if (gibbs)
     gibbs_rows<Real, CompleteRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "buffer.h"
 #include "driver.h"
@@ -12,7 +13,9 @@ namespace bpfa {
 template <class Real>
 class PreparedGlobals {
  public:
-  PreparedGlobals(const View& view, bool complete, bool gibbs, const Kernels<Real>& kernels, int n_threads)
+  // `by_gram`: some rows with missing entries are done by the Gram matrix.
+  PreparedGlobals(const View& view, bool complete, bool by_gram, bool gibbs, const Kernels<Real>& kernels,
+                  int n_threads)
       : K_(view.K),
         D_(view.D),
         KP_(padded(view.K, kFeaturePadding)),
@@ -42,11 +45,11 @@ class PreparedGlobals {
     globals.tiles = tiles_.get();
     globals.g_o = static_cast<Real>(view.g_o);
     globals.g_w = static_cast<Real>(view.g_w);
-    if (!complete) return;
+    if (!complete && !by_gram) return;
     derive_constants(kernels);
     if (!gibbs)
       derive_overlaps();
-    else if (K_ <= kGramFeatures)
+    else if (K_ <= kGramFeatures && (complete || leaves_digits()))
       derive_gram(kernels, n_threads);
   }
 
@@ -98,6 +101,13 @@ class PreparedGlobals {
       at += KP_;
     }
     kernels.prepare(globals);
+  }
+
+  // Whether phi y - G x may be taken over all columns and corrected for missing ones. What is left of a feature that
+  // has all of its length there is rounding, and must not matter beside the prior of its weight.
+  bool leaves_digits() const {
+    const Real longest = *std::max_element(globals.complete.phi2, globals.complete.phi2 + K_);
+    return std::numeric_limits<Real>::epsilon() * globals.g_o * longest < Real(0.01) * globals.g_w;
   }
 
   void derive_overlaps() {

@@ -25,6 +25,12 @@ __attribute__((always_inline)) constexpr int padded(int n, int multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+// Whether a row with so many observed columns takes less time by the Gram matrix and its missing columns than by the
+// observed ones: a change of x costs half a register of features, or more, for the Gram matrix.
+__attribute__((always_inline)) constexpr bool gram_pays(int K, int D, int n_observed) {
+  return 2 * (D - n_observed) + K / 32 < D;
+}
+
 // Constants of each feature for one row, or for all rows when none has a missing entry.
 template <class Real>
 struct Constants {
@@ -48,7 +54,7 @@ struct Globals {
   const Real* phi2_t;   // (phi^2)^T, D x KP
   const Real* logit;    // KP, hopeless beyond K
   const Real* tiles;    // phi in tiles of kColumnPadding columns, each K x kColumnPadding
-  const Real* gram;     // phi phi^T, K x KP; for Gibbs on complete rows only, else null
+  const Real* gram;     // phi phi^T, K x KP; for Gibbs where rows use it, else null
   const Real* overlap;  // 3 x K: phi_k times the features of its pair and the next; for variational methods
   Real g_o, g_w;
   Constants<Real> complete;  // for rows without missing entries
@@ -118,6 +124,14 @@ struct Sums {
   double* rr;         // sum of squared residuals, one for each tile of columns
 };
 
+// A part of the sums of x x^T: the upper triangle of the features from `first` to `last`, over all rows, over those
+// that are observed in a column, or, to be taken away, over those that are missing there.
+struct JointTask {
+  enum class Over { kAll, kObserved, kMissing } over;
+  int column, first, last;
+  double* xx;  // K x K
+};
+
 // The kernels of one instruction set.
 template <class Real>
 struct Kernels {
@@ -131,9 +145,10 @@ struct Kernels {
   void (*sparse_columns)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int tile, const Sums&,
                          void* scratch);
   void (*sparse_features)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, const Sums&);
-  void (*sparse_joint)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int column, const Sums&);
+  void (*sparse_joint)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, const JointTask&,
+                       void* scratch);
   void (*dense_features)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int tile, const Sums&);
-  void (*dense_joint)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int column, const Sums&);
+  void (*dense_joint)(const Globals<Real>&, const Chunk<Real>&, int n_slots, const JointTask&);
   // A yardstick for benchmarks: does some multiply-adds and returns their number.
   double (*multiply_adds)();
 };

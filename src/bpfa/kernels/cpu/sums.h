@@ -10,6 +10,7 @@ namespace BPFA_ISA {
 
 using bpfa::Chunk;
 using bpfa::Globals;
+using bpfa::JointTask;
 using bpfa::Sums;
 
 constexpr int kTile = bpfa::kColumnPadding;
@@ -101,23 +102,41 @@ void sparse_features(const Globals<Real>&, int n_samples, const Chunk<Real>& chu
   }
 }
 
-// Upper triangle of sum_i o_id x_i x_i^T for one column, or, when complete, its rows of one tile of features.
+// Whether the row of a slot is one that a task adds up.
 template <class Real>
-void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, int column,
-                  const Sums& sums) {
-  const int first = chunk.o ? 0 : column * kTile, last = chunk.o ? g.K : first + kTile;
-  double* xx = sums.xx + (chunk.o ? static_cast<std::size_t>(column) * g.K * g.K : 0);
+BPFA_INLINE bool concerns(const JointTask& task, const Globals<Real>& g, const Chunk<Real>& chunk, int slot) {
+  if (task.over == JointTask::Over::kAll) return true;
+  const bool observed = chunk.o[static_cast<std::size_t>(slot) * g.DP + task.column] != 0;
+  return observed == (task.over == JointTask::Over::kObserved);
+}
+
+template <class Real>
+void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, const JointTask& task,
+                  void* scratch) {
+  const double sign = task.over == JointTask::Over::kMissing ? -1 : 1;
+  double* const x = static_cast<double*>(scratch);
   for (int slot = 0; slot < n_slots; ++slot) {
-    if (chunk.o && chunk.o[static_cast<std::size_t>(slot) * g.DP + column] == 0) continue;
+    if (!concerns(task, g, chunk, slot)) continue;
     for (int sample = 0; sample < n_samples; ++sample) {
       const std::size_t list = static_cast<std::size_t>(slot) * (n_samples + 1) + sample;
       const std::int32_t* feature = chunk.feature + chunk.start[list];
       const Real* weight = chunk.value + chunk.start[list];
       const int n = chunk.count[list];
+      // Where many features are on it is faster to go over all of them, side by side as they are.
+      const bool many = 4 * n > g.K;
+      if (many) {
+        for (int k = 0; k < g.K; ++k) x[k] = 0;
+        for (int j = 0; j < n; ++j) x[feature[j]] = weight[j];
+      }
       for (int j = 0; j < n; ++j) {
-        if (feature[j] < first || feature[j] >= last) continue;
-        double* row = xx + static_cast<std::size_t>(feature[j]) * g.K;
-        for (int l = j; l < n; ++l) row[feature[l]] += static_cast<double>(weight[j]) * weight[l];
+        const int k = feature[j];
+        if (k < task.first || k >= task.last) continue;
+        const double factor = sign * weight[j];
+        double* row = task.xx + static_cast<std::size_t>(k) * g.K;
+        if (many)
+          for (int l = k; l < g.K; ++l) row[l] += factor * x[l];
+        else
+          for (int l = j; l < n; ++l) row[feature[l]] += factor * weight[l];
       }
     }
   }
@@ -188,18 +207,16 @@ void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slot
   }
 }
 
-// Upper triangle of sum_i o_id x_i x_i^T for one column, or, when complete, its rows of one tile of features.
 template <class Real>
-void dense_joint(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, int column, const Sums& sums) {
-  const int first = chunk.o ? 0 : column * kTile;
-  const int last = chunk.o || first + kTile > g.K ? g.K : first + kTile;
-  double* xx = sums.xx + (chunk.o ? static_cast<std::size_t>(column) * g.K * g.K : 0);
+void dense_joint(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, const JointTask& task) {
+  const double sign = task.over == JointTask::Over::kMissing ? -1 : 1;
   for (int slot = 0; slot < n_slots; ++slot) {
-    if (chunk.o && chunk.o[static_cast<std::size_t>(slot) * g.DP + column] == 0) continue;
+    if (!concerns(task, g, chunk, slot)) continue;
     const Real* x = chunk.x + static_cast<std::size_t>(slot) * g.KP;
-    for (int j = first; j < last; ++j) {
-      double* row = xx + static_cast<std::size_t>(j) * g.K;
-      for (int k = j; k < g.K; ++k) row[k] += static_cast<double>(x[j]) * x[k];
+    for (int j = task.first; j < task.last; ++j) {
+      const double factor = sign * x[j];
+      double* row = task.xx + static_cast<std::size_t>(j) * g.K;
+      for (int k = j; k < g.K; ++k) row[k] += factor * x[k];
     }
   }
 }
