@@ -41,6 +41,13 @@ SOURCES = {
         0.1,
         40,
     ),
+    "cell lines": Source(
+        "expression/ccle_small.npz",
+        "an excerpt of the Cancer Cell Line Encyclopedia, CCLE_small of the R package MCbiclust",
+        lambda arrays: arrays["X"],
+        0.1,
+        40,
+    ),
 }
 
 

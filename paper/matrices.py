@@ -19,13 +19,7 @@ BATCH, N_DRAWS = 250, 20
 FILES: dict[str, Source] = {
     "cytometry": SOURCES["cytometry"],
     "TCGA": SOURCES["expression"],
-    "CCLE": Source(
-        "expression/ccle_small.npz",
-        "an excerpt of the Cancer Cell Line Encyclopedia, CCLE_small of the R package MCbiclust",
-        lambda arrays: arrays["X"],
-        0.1,
-        40,
-    ),
+    "CCLE": SOURCES["cell lines"],
 }
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from bpfa import BPFA
-from bpfa.column_noise import LEAST_NOISE, column_noise
+from bpfa.column_noise import column_noise
 from bpfa.data import ArrayRows
+from bpfa.factoring import LEAST_NOISE
 from bpfa.philox import Stream
 
 N, D = 1500, 9

@@ -218,7 +218,7 @@ def test_data_on_other_scales(scale, observed):
 
 @pytest.mark.parametrize("g_o", [25.0, 1e4, 1e8])
 def test_features_whose_columns_a_row_lacks(g_o):
-    """Nothing is known of their weights, and rounding of what other columns say must not pass for knowledge."""
+    """Nothing is known of their weights: rounding of what other columns say must not pass for knowledge."""
     view, batch, draws = problem(14, N=400, K=30, D=40, observed=1.0)
     phi = view.phi * 10
     phi[:10, 4:] = 0
@@ -328,6 +328,9 @@ def test_threads_of_python_may_call_at_once():
 
 
 INTERRUPTED_FIT = """
+    import signal
+    # A shell that runs the tests in the background has its children ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy as np
     from bpfa import train
     y = np.random.default_rng(0).normal(size=(200_000, 40))

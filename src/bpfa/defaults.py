@@ -5,11 +5,11 @@ from __future__ import annotations
 __all__ = [
     "SWEEPS",
     "default_batch_size",
-    "default_components",
     "default_features",
     "default_init",
     "default_noise",
     "default_steps",
+    "most_components",
 ]
 
 # Bytes that the precision matrices of joint features may take; their factorisation takes time accordingly.
@@ -18,25 +18,27 @@ JOINT_BYTES = 64 * 2**20
 FEW_COLUMNS = 2048
 # Sweeps of the uncollapsed sampler.
 SWEEPS = 100
+# The fewest steps: from principal components, which are a good model already, and otherwise.
+FEW_STEPS, MANY_STEPS = 100, 2000
 
 
-def default_components(n_rows: int, n_columns: int) -> int:
+def most_components(n_rows: int, n_columns: int) -> int:
     """Two features for three columns, from 2 to 256, and no more than the rows.
 
-    What is not needed stays unused, but with as many features as columns nothing tells noise from signal, and
-    the noise of data that is not Gaussian sinks for ever.
+    With as many features as columns nothing tells noise from signal, and the noise of data that is not
+    Gaussian sinks for ever.
     """
     return max(1, min(n_rows, 256, max(2, 2 * n_columns // 3)))
 
 
 def default_batch_size(n_rows: int) -> int:
-    """Return the size that the paper uses, nearly."""
-    return min(n_rows, 256)
+    """Return a thousand rows, nearly."""
+    return min(n_rows, 1024)
 
 
-def default_steps(n_rows: int, batch_size: int) -> int:
-    """Ten epochs, and at least 2000 steps."""
-    return max(2000, 10 * -(-n_rows // batch_size))
+def default_steps(n_rows: int, batch_size: int, *, few: bool) -> int:
+    """Ten epochs, and at least 2000 steps, or 100 where a few will do."""
+    return max(FEW_STEPS if few else MANY_STEPS, 10 * -(-n_rows // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:

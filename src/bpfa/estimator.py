@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +15,11 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from bpfa import defaults
 from bpfa._checks import check_instance, check_integer
 from bpfa.checkpoint import Checkpoint, Clock
 from bpfa.column_noise import column_noise
+from bpfa.component_count import component_count
 from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
 from bpfa.fitting import Callback, Fit, Settings
 from bpfa.gpu.posterior import DevicePosterior, on_host
@@ -26,6 +29,7 @@ from bpfa.kernels.gaussian import limited_threads
 from bpfa.model import Priors
 from bpfa.model_file import Scale, load_into, pack_model
 from bpfa.parameters import limits_of, settings_of
+from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.prediction import feature_means, usage
 from bpfa.progress import NonFiniteError, Posterior, Progress
@@ -56,8 +60,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Largest number of features K; those the data does not need stay unused. By default two for three
-        columns, from 2 to 256.
+        Largest number of features K; those the data does not need stay unused. By default as many as predict
+        hidden entries best in a quick factor analysis, at most two for three columns and at most 256.
     algorithm : str
         "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
         uncollapsed Gibbs sampler, which keeps every row in memory.
@@ -69,9 +73,10 @@ class BPFA(ReadingMixin, BaseEstimator):
         kinds.
     priors : Priors, optional
     batch_size : int, optional
-        Rows of a step; 256 by default.
+        Rows of a step; 1024 by default.
     max_epochs : float, optional
-        Passes over the data; by default 10, and at least 2000 steps.
+        Passes over the data; by default 10, and at least 2000 steps, or 100 from principal components that
+        are not revised.
     max_steps : int, optional
         Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
     max_time : float, optional
@@ -97,6 +102,10 @@ class BPFA(ReadingMixin, BaseEstimator):
     patience : int, optional
         End the fit when so many held-out scores in a row have not improved, and keep the model that had the
         best score, not the last one.
+    revise : bool
+        Whenever held-out entries are scored, try to drop features that explain little, to merge near
+        doubles, and to add features that badly explained rows ask for, and keep each change that raises the
+        score: K is then the model's choice, up to `n_components`, or up to two for three columns and 256.
     total_rows : int, optional
         For `partial_fit`: the number of rows of the whole stream, which says how much the prior weighs. By
         default those seen so far.
@@ -179,6 +188,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         noise: str = "auto",
         held_out: float = 0.0,
         patience: int | None = None,
+        revise: bool = False,
         total_rows: int | None = None,
         sparse_output: bool = False,
         device: str = "auto",
@@ -205,6 +215,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         self.noise = noise
         self.held_out = held_out
         self.patience = patience
+        self.revise = revise
         self.total_rows = total_rows
         self.sparse_output = sparse_output
         self.device = device
@@ -250,14 +261,17 @@ class BPFA(ReadingMixin, BaseEstimator):
         checkpoint = _as_checkpoint(checkpoint)
         if checkpoint is not None:
             check_writable(checkpoint.path)
-        settings = settings_of(self.get_params(), rows.n_rows, rows.n_columns)
-        standardised = self._scaled(rows)
+        file, threads = file_to_resume(resume, checkpoint), self._threads()
+        earlier = None if file is None else type(self).load(file)
+        with limited_threads(threads):
+            standardised, settings = self._settled(rows, rows.n_rows, earlier)
         saved: dict[str, Any] = {}
-        if (file := file_to_resume(resume, checkpoint)) is not None:
+        if earlier is not None:
+            assert file is not None
             any_seed = self.random_state is None
-            saved = state_of(type(self).load(file), file, settings, standardised, any_seed=any_seed)
+            saved = state_of(earlier, file, settings, standardised, any_seed=any_seed)
         settings = saved.pop("settings", settings)
-        limits, threads = limits_of(self.get_params(), settings, rows.n_rows), self._threads()
+        limits = limits_of(self.get_params(), settings, rows.n_rows)
         with progress_bar(limits, verbose=self.verbose) as show, limited_threads(threads):
             scale = saved.pop("scale", None) or _noise_scaled(standardised, settings)
             seen = StandardisedRows(rows, scale.mean, scale.unit)
@@ -312,8 +326,9 @@ class BPFA(ReadingMixin, BaseEstimator):
         total = self.total_rows or n_seen + rows.n_rows
         check_integer("total_rows", total, low=1)
         if first:
-            settings, history, step = settings_of(self.get_params(), total, rows.n_columns), History(), 0
-            scale = _noise_scaled(self._scaled(rows), settings)
+            history, step = History(), 0
+            standardised, settings = self._settled(rows, total)
+            scale = _noise_scaled(standardised, settings)
         else:
             settings, history, step = self.settings_, History(self.history_), self.n_steps_
             scale = Scale(self.mean_, self.scale_, self.noise_ratio_)
@@ -374,10 +389,26 @@ class BPFA(ReadingMixin, BaseEstimator):
     def _threads(self) -> int | None:
         return None if self.n_jobs is None else check_integer("n_jobs", self.n_jobs, low=1)
 
-    def _scaled(self, rows: Rows) -> StandardisedRows:
-        """Return the rows as the model is to see them."""
+    def _settled(
+        self, rows: Rows, n_rows: int, earlier: BPFA | None = None
+    ) -> tuple[StandardisedRows, Settings]:
+        """Return the rows as the model is to see them, and the settings, with the K of a fit that goes on."""
         if not isinstance(self.standardize, (bool, np.bool_)):
             raise TypeError(f"standardize={self.standardize!r}: expected True or False")
+        scaled = cache(lambda: self._scaled(rows))
+
+        def count(largest: int, stream: Stream) -> int:
+            if earlier is not None:
+                return int(earlier.settings_.n_features)
+            if rows.n_columns > defaults.FEW_COLUMNS:
+                return largest
+            return component_count(_visible(scaled(), self.held_out, stream), largest, stream.child("count"))
+
+        settings = settings_of(self.get_params(), n_rows, rows.n_columns, count)
+        return scaled(), settings
+
+    def _scaled(self, rows: Rows) -> StandardisedRows:
+        """Return the rows as the model is to see them."""
         if not self.standardize:
             return StandardisedRows(rows, np.zeros(rows.n_columns), np.ones(rows.n_columns))
         moments = column_moments(rows)
@@ -420,11 +451,14 @@ def _noise_scaled(standardised: StandardisedRows, settings: Settings) -> Scale:
     """Return the units in which the noise of all columns is the same."""
     ratio, stream = np.ones(standardised.n_columns), settings.stream
     if settings.noise == "columns":
-        visible: Rows = standardised
-        if settings.held_out > 0:
-            visible = HiddenRows(standardised, settings.held_out, stream)
+        visible = _visible(standardised, settings.held_out, stream)
         ratio = column_noise(visible, settings.n_features, stream.child("column noise"))
     return Scale(standardised.mean, standardised.scale, ratio)
+
+
+def _visible(rows: Rows, held_out: float, stream: Stream) -> Rows:
+    """Return the rows without what is held out from the fit."""
+    return HiddenRows(rows, held_out, stream) if held_out > 0 else rows
 
 
 def _refuse_failure(fit: Fit) -> None:

@@ -106,6 +106,18 @@ class FactorisedFeatures:
         """Give the chosen features the means `phi` at their own precision."""
         return replace(self, mu=np.where(chosen[:, None], self.tau * phi, self.mu))
 
+    def mapped(self, A: Array) -> Self:
+        """Return what the same rows say of features used by x' = A x, each entry of A counted alone."""
+        D = self.shape[1]
+        return replace(self, tau=D + A**2 @ (self.tau - D), mu=A @ self.mu)
+
+    def extended(self, phi: Array, tau: float) -> Self:
+        """Return these features and others of means `phi` and precision `tau`."""
+        precision = np.full((len(phi), self.tau.shape[1]), tau)
+        return replace(
+            self, tau=np.concatenate([self.tau, precision]), mu=np.concatenate([self.mu, precision * phi])
+        )
+
     def divergence(self) -> float:
         """Kullback-Leibler divergence from the prior, phi_kd ~ N(0, 1/D)."""
         D = self.shape[1]
@@ -206,6 +218,21 @@ class JointFeatures:
         """Give the chosen features, which no row uses and which are independent for that, the means `phi`."""
         precision = self.P.diagonal(axis1=1, axis2=2).T
         return replace(self, h=np.where(chosen[:, None], precision * phi, self.h))
+
+    def mapped(self, A: Array) -> Self:
+        """Return what the same rows say of features that they use by x' = A x: A X X^T A^T and A X Y."""
+        D = self.shape[1]
+        # The prior's share of P is not the rows'.
+        prior = D * (np.eye(len(A)) - A @ A.T)
+        return replace(self, P=A @ self.P @ A.T + prior, h=A @ self.h)
+
+    def extended(self, phi: Array, tau: float) -> Self:
+        """Return these features and others of means `phi` and precision `tau`, as yet independent."""
+        K, more = self.shape[0], len(phi)
+        P = np.zeros((len(self.P), K + more, K + more))
+        P[:, :K, :K] = self.P
+        P[:, K:, K:] = tau * np.eye(more)
+        return replace(self, P=P, h=np.concatenate([self.h, tau * phi]))
 
     def divergence(self) -> float:
         """Kullback-Leibler divergence from the prior, phi_kd ~ N(0, 1/D)."""

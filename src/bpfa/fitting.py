@@ -19,6 +19,7 @@ from bpfa.history import History
 from bpfa.model import Priors
 from bpfa.philox import Stream
 from bpfa.progress import Posterior, Progress
+from bpfa.revision import revise
 from bpfa.schedule import Schedule
 from bpfa.scores import HeldOutScore, score_rows
 from bpfa.stopping import Limits
@@ -32,6 +33,8 @@ Callback = Callable[[Progress, History], Any]
 # Held-out entries are scored in so many rows, with so many draws, after every so many steps (or sweeps).
 SCORED_ROWS, SCORED_DRAWS = 1000, 10
 STEPS_BETWEEN_SCORES, SWEEPS_BETWEEN_SCORES = 50, 5
+# Rows among which badly explained ones are sought.
+REVISED_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Settings:
     device: str
     key: int
     """Of the stream of random numbers."""
+    most_features: int = 0
+    """Up to how many features a revision may add to; 0 where features are not revised."""
 
     @property
     def stream(self) -> Stream:
@@ -144,11 +149,42 @@ class Fit:
 
     def steps(self, callbacks: Sequence[Callback] = ()) -> Generator[Progress, None, None]:
         """Run until a limit is reached or a callback ends it; the state is up to date at every yield."""
-        settings, began, before = self.settings, time.perf_counter(), self.history.seconds
+        began, before = time.perf_counter(), self.history.seconds
         if self.step and self.limits.reached(self.step, self.history):
             self.stopped_by = self.limits.reached(self.step, self.history)
             return
-        training = train(
+        with closing(self._revising()) as training:
+            for progress in training:
+                score = self.score() if self._due(progress.step) else None
+                if score is not None:
+                    self._note(score)
+                self.history.add(progress, before + time.perf_counter() - began, score)
+                self.stopped_by = self.limits.reached(progress.step, self.history)
+                # Every one is called, also after one has ended the fit.
+                answers = [callback(progress, self.history) for callback in callbacks]
+                if any(answers):
+                    self.stopped_by = self.stopped_by or "callback"
+                yield progress
+                if self.stopped_by:
+                    return
+
+    def _revising(self) -> Generator[Progress, None, None]:
+        """Train, and begin anew from every revision of the features."""
+        while True:
+            with closing(self._training()) as training:
+                for progress in training:
+                    self.step, self.posterior = progress.step, progress.posterior
+                    revised = (
+                        bool(self.settings.most_features) and self._due(progress.step) and self._revise()
+                    )
+                    yield progress._replace(posterior=self.posterior)
+                    if revised:
+                        break
+
+    def _training(self) -> Generator[Progress, None, None]:
+        """Return the steps from where the fit stands."""
+        settings = self.settings
+        return train(
             self.rows,
             settings.n_features,
             algorithm=settings.algorithm,
@@ -166,21 +202,23 @@ class Fit:
             **settings.options,
             **settings.threads(self.n_jobs),
         )
-        with closing(training):
-            for progress in training:
-                self.step, self.posterior = progress.step, progress.posterior
-                score = self.score() if self._due(progress.step) else None
-                if score is not None:
-                    self._note(score)
-                self.history.add(progress, before + time.perf_counter() - began, score)
-                self.stopped_by = self.limits.reached(progress.step, self.history)
-                # Every one is called, also after one has ended the fit.
-                answers = [callback(progress, self.history) for callback in callbacks]
-                if any(answers):
-                    self.stopped_by = self.stopped_by or "callback"
-                yield progress
-                if self.stopped_by:
-                    return
+
+    def _revise(self) -> bool:
+        """Look at the features, if that is asked for; return whether the posterior is another one now."""
+        if not self.settings.most_features:
+            return False
+        posterior, stream = on_host(self.posterior), self.settings.stream.child("revision")
+        revision = revise(
+            posterior,
+            lambda proposed: self._scored(proposed, integrated=True).log_likelihood,
+            self.rows.take(sample_ids(self.rows, REVISED_ROWS, stream.generator(self.step))),
+            self.settings.chosen(self.n_jobs),
+            most=self.settings.most_features,
+            stream=stream.child(str(self.step)),
+        )
+        if revision.kept:
+            self.posterior = revision.posterior
+        return bool(revision.kept)
 
     def _note(self, score: HeldOutScore) -> None:
         """Remember the posterior if no other has had a better score."""
@@ -193,13 +231,16 @@ class Fit:
 
     def score(self) -> HeldOutScore:
         """Score the held-out entries with the posterior as it is."""
+        return self._scored(on_host(self.posterior))
+
+    def _scored(self, posterior: Posterior, *, integrated: bool = False) -> HeldOutScore:
         assert self.held_out is not None
-        assert self.posterior is not None
         return score_rows(
-            on_host(self.posterior),
+            posterior,
             *self.held_out,
             self.settings.chosen(self.n_jobs),
             n_draws=SCORED_DRAWS,
             stream=self.settings.stream.child("scores"),
+            integrated=integrated,
             units=self.units,
         )

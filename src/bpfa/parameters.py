@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,9 @@ __all__ = ["NOISE", "limits_of", "local_options", "settings_of"]
 NOISE = ("columns", "shared")
 
 
-def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Settings:
+def settings_of(
+    parameters: dict[str, Any], n_rows: int, n_columns: int, count: Callable[[int, Stream], int]
+) -> Settings:
     """Return the settings of a fit, every parameter checked and every default decided.
 
     Parameters
@@ -32,19 +36,20 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
         Those of `BPFA`, by name.
     n_rows, n_columns : int
         Shape of the data.
+    count : callable
+        From the largest number of features and a stream to their number, where the user leaves it open. It is
+        asked last, as it may have to look at the data.
 
     Examples
     --------
     >>> from bpfa import BPFA
-    >>> settings_of(BPFA(random_state=0).get_params(), n_rows=10_000, n_columns=20).n_features
+    >>> parameters = BPFA(random_state=0).get_params()
+    >>> settings_of(parameters, n_rows=10_000, n_columns=20, count=lambda largest, stream: largest).n_features
     13
     """
     name = check_choice("algorithm", parameters["algorithm"], tuple(ALGORITHMS))
     cell = ALGORITHMS[name]
-    n_features = _given_or(parameters, "n_components", lambda: defaults.default_components(n_rows, n_columns))
     features = check_choice("features", parameters["features"], ("auto", *FEATURES))
-    if features == "auto":
-        features = defaults.default_features(cell.view, n_features, n_columns)
     weights = check_choice("weights", parameters["weights"], ("auto", *WEIGHTS))
     if weights == "auto":
         weights = "all" if cell.method == "MeanField" else "active"
@@ -61,8 +66,9 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
             f"patience={parameters['patience']}: nothing is held out that could get better; "
             "expected held_out > 0"
         )
-    return Settings(
-        n_features=n_features,
+    _check_revise(parameters["revise"], name, held_out)
+    settings = Settings(
+        n_features=0,
         algorithm=name,
         features=features,
         weights=weights,
@@ -77,6 +83,21 @@ def settings_of(parameters: dict[str, Any], n_rows: int, n_columns: int) -> Sett
         device=device,
         key=_key(parameters["random_state"]),
     )
+    largest = defaults.most_components(n_rows, n_columns)
+    n_features = _given_or(parameters, "n_components", lambda: count(largest, settings.stream))
+    if features == "auto":
+        features = defaults.default_features(cell.view, n_features, n_columns)
+    most = (n_features if parameters["n_components"] else largest) if parameters["revise"] else 0
+    return replace(settings, n_features=n_features, features=features, most_features=most)
+
+
+def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
+    if not isinstance(revise, (bool, np.bool_)):
+        raise TypeError(f"revise={revise!r}: expected True or False")
+    if revise and algorithm == "gibbs":
+        raise ValueError("revise=True: a chain over all rows keeps its features; expected another algorithm")
+    if revise and not held_out:
+        raise ValueError("revise=True: nothing is held out that could judge; expected held_out > 0")
 
 
 def local_options(parameters: dict[str, Any], method: str) -> dict[str, int]:
@@ -106,11 +127,9 @@ def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int) -> Li
         steps = max(1, round(check_number("max_epochs", max_epochs, low=0.0, open_low=True) * per_epoch))
         max_steps = steps if max_steps is None else min(steps, max_steps)
     if max_steps is None and max_time is None:
-        max_steps = (
-            defaults.SWEEPS
-            if settings.algorithm == "gibbs"
-            else defaults.default_steps(n_rows, settings.batch_size)
-        )
+        few = settings.init == "principal" and not settings.most_features
+        usual = defaults.default_steps(n_rows, settings.batch_size, few=few)
+        max_steps = defaults.SWEEPS if settings.algorithm == "gibbs" else usual
     return Limits(max_steps, max_time, patience)
 
 

@@ -1,0 +1,91 @@
+"""How many features a table wants, before the fit.
+
+The fit leaves features unused that it does not need, but it starts from as many principal components as there
+are features, and those that only the noise has made are slow to go. Factor analysis with ever more factors
+tells from where on hidden entries are no longer predicted better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.data import Batch, Rows
+from bpfa.factoring import Factoring, some_rows
+from bpfa.philox import Stream
+
+__all__ = ["component_count"]
+
+# Share of the entries that is hidden, and how many are wanted in all: from small tables entries are hidden
+# several times, each time others.
+HIDDEN, MANY_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
+# Numbers of factors grow by this factor, each has so many turns, until so many in a row have been worse.
+GROWTH, TURNS, PATIENCE = 2**0.5, 5, 2
+
+
+class _Trial:
+    """Factor analysis of rows of which some entries are hidden."""
+
+    def __init__(self, batch: Batch, hidden: NDArray[np.bool_]) -> None:
+        self.hidden = hidden & batch.observed
+        self.truth = batch.values[self.hidden]
+        self.factoring = Factoring(batch.values, batch.observed & ~hidden)
+
+    def error(self, n_factors: int) -> float:
+        """Go on with so many factors, and return the squared error of the hidden entries."""
+        for _ in range(TURNS):
+            self.factoring.turn(n_factors)
+        return float(((self.truth - self.factoring.filled[self.hidden]) ** 2).sum())
+
+
+def component_count(rows: Rows, largest: int, stream: Stream) -> int:
+    """Return the number of factors that predict hidden entries best, from 1 to `largest`.
+
+    Parameters
+    ----------
+    rows : Rows
+        With columns of mean 0 and variance 1.
+    largest : int
+        At most the number of columns.
+    stream : Stream
+        Chooses the rows that are looked at, and the entries that are hidden.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=(1000, 4)) @ rng.normal(size=(4, 20)) + rng.normal(size=(1000, 20))
+    >>> component_count(ArrayRows(y / y.std(axis=0)), 13, Stream.from_seed(0))
+    4
+    """
+    batch = some_rows(rows, stream)
+    rng = stream.child("hidden").generator(0)
+    n_trials = int(np.clip(MANY_ENTRIES / max(1.0, HIDDEN * batch.observed.sum()), 1, MAX_TRIALS))
+    trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN) for _ in range(n_trials)]
+    best, least, n_worse = 1, np.inf, 0
+    for n_factors in _growing(largest):
+        error = sum(trial.error(n_factors) for trial in trials)
+        if error < least:
+            best, least, n_worse = n_factors, error, 0
+        else:
+            n_worse += 1
+            if n_worse == PATIENCE:
+                break
+    return best
+
+
+def _growing(largest: int) -> Iterator[int]:
+    """Yield 1, 2, 3, 4, 6, 8, 11, 16 and so on, and the largest at the end.
+
+    Examples
+    --------
+    >>> list(_growing(20))
+    [1, 2, 3, 4, 6, 8, 11, 16, 20]
+    """
+    n = 1
+    while n < largest:
+        yield n
+        n = max(n + 1, round(n * GROWTH))
+    yield largest
