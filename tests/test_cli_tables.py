@@ -61,6 +61,12 @@ def test_fit_as_json(run, folder):
     assert json.loads(run("fit", "t.npy", "n.bpfa", "--json", *SMALL).out)["held_out_mse"] is None
 
 
+def test_fit_that_revises_its_features(run, folder):
+    options = ("--held-out", 0.2, "--revise", "--components", 4, "--max-steps", 100, "--json")
+    document = run("fit", "t.npy", "m.bpfa", *options).document
+    assert document["features"] == len(bpfa.BPFA.load("m.bpfa").components_)
+
+
 def test_fit_with_patience_tells_of_the_model_that_is_kept(run, folder):
     stopping = ("--held-out", 0.2, "--patience", 1, "--max-steps", 5000)
     document = run("fit", "t.npy", "m.bpfa", "--json", "--components", 6, *stopping).document
@@ -167,6 +173,7 @@ def test_cytometry(run, folder):
         (("fit", "cut.npy", "n.bpfa"), ("cut.npy",)),
         (("fit", "t.npy", "m.bpfa"), ("MODEL m.bpfa", "--force")),
         (("fit", "t.npy", "n.bpfa", "--patience", "3"), ("--patience 3",)),
+        (("fit", "t.npy", "n.bpfa", "--revise"), ("--revise: nothing is held out",)),
         (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("layer",)),
         (("fit", "t.csv", "n.bpfa", "--columns", "CD3,CD99"), ("CD99",)),
         (("fit", "t.npy", "n.bpfa", "--checkpoint", "m.bpfa"), ("--checkpoint", "--resume")),

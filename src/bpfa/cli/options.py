@@ -71,6 +71,7 @@ LIBRARY_NAMES = {
     "stride": "stride",
     "held_out": "held_out",
     "patience": "patience",
+    "revise": "revise",
 }
 
 

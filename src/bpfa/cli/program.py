@@ -128,7 +128,10 @@ def _complain(error: Exception) -> int:
 def _with_options(text: str) -> str:
     """Return a message in which the argument that it begins with is called as on the command line."""
     name, equals, rest = text.partition("=")
-    return f"--{OPTION_NAMES[name]} {rest}" if equals and name in OPTION_NAMES else text
+    if not equals or name not in OPTION_NAMES:
+        return text
+    # A flag is there or not, and has no value.
+    return f"--{OPTION_NAMES[name]}{rest.removeprefix('True') if rest.startswith('True') else ' ' + rest}"
 
 
 def _line(text: str) -> None:

@@ -63,6 +63,10 @@ def fit(
         int | None,
         typer.Option(min=1, help="End when so many held-out scores have not improved, and keep the best."),
     ] = None,
+    revise: Annotated[
+        bool,
+        typer.Option("--revise", help="Drop, merge and add features where held-out scores improve by it."),
+    ] = False,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the fit here while it runs.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     seed: Seed = 0,
