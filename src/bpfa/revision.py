@@ -77,7 +77,7 @@ def revise(
 
 
 def _without_the_least(posterior: GlobalPosterior) -> Iterator[tuple[str, GlobalPosterior]]:
-    """Yield the posterior without an eighth of its features, those that explain least, and without fewer."""
+    """Yield the posterior without a quarter of its features, those that explain least, and without fewer."""
     K = posterior.n_features
     order = np.argsort(_energy(posterior))
     for n in _numbers(K - 1, K):
@@ -131,12 +131,12 @@ def _with_new_ones(
 
 
 def _numbers(most: int, K: int) -> Iterator[int]:
-    """Yield an eighth of the features, half of that, and so on, at most `most` and at least 1.
+    """Yield a quarter of the features, half of that, and so on, at most `most` and at least 1.
 
     Examples
     --------
     >>> list(_numbers(100, 40)), list(_numbers(2, 40)), list(_numbers(0, 40))
-    ([5, 2, 1], [2, 1], [])
+    ([10, 5, 2, 1], [2, 1], [])
     """
     n = min(most, max(1, round(SHARE * K)))
     for _ in range(HALVINGS):
