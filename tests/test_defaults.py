@@ -45,7 +45,9 @@ def low_rank(n_rows, n_columns, n_factors, noise, seed=0):
     return signal + noise * rng.normal(size=signal.shape)
 
 
-@pytest.mark.parametrize(("n_rows", "n_columns", "n_factors"), [(2000, 30, 3), (300, 100, 6), (60, 8, 2)])
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "n_factors"), [(2000, 30, 3), (300, 100, 6), (60, 8, 2), (400, 600, 8)]
+)
 def test_as_many_features_as_the_data_has(n_rows, n_columns, n_factors):
     X = low_rank(n_rows, n_columns, n_factors, noise=1.0)
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan

@@ -23,6 +23,8 @@ __all__ = ["component_count"]
 HIDDEN, MANY_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
 # Numbers of factors grow by this factor, each has so many turns, until so many in a row have been worse.
 GROWTH, TURNS, PATIENCE = 2**0.5, 5, 2
+# A turn takes D^3 operations: with more columns than this, fewer numbers are tried, with fewer turns.
+WIDE, WIDE_GROWTH, WIDE_TURNS = 512, 2.0, 3
 
 
 class _Trial:
@@ -35,7 +37,8 @@ class _Trial:
 
     def error(self, n_factors: int) -> float:
         """Go on with so many factors, and return the squared error of the hidden entries."""
-        for _ in range(TURNS):
+        n_columns = self.hidden.shape[1]
+        for _ in range(WIDE_TURNS if n_columns > WIDE else TURNS):
             self.factoring.turn(n_factors)
         return float(((self.truth - self.factoring.filled[self.hidden]) ** 2).sum())
 
@@ -65,7 +68,7 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     n_trials = int(np.clip(MANY_ENTRIES / max(1.0, HIDDEN * batch.observed.sum()), 1, MAX_TRIALS))
     trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN) for _ in range(n_trials)]
     best, least, n_worse = 1, np.inf, 0
-    for n_factors in _growing(largest):
+    for n_factors in _growing(largest, WIDE_GROWTH if rows.n_columns > WIDE else GROWTH):
         error = sum(trial.error(n_factors) for trial in trials)
         if error < least:
             best, least, n_worse = n_factors, error, 0
@@ -76,16 +79,16 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     return best
 
 
-def _growing(largest: int) -> Iterator[int]:
+def _growing(largest: int, growth: float) -> Iterator[int]:
     """Yield 1, 2, 3, 4, 6, 8, 11, 16 and so on, and the largest at the end.
 
     Examples
     --------
-    >>> list(_growing(20))
-    [1, 2, 3, 4, 6, 8, 11, 16, 20]
+    >>> list(_growing(20, 2**0.5)), list(_growing(20, 2.0))
+    ([1, 2, 3, 4, 6, 8, 11, 16, 20], [1, 2, 4, 8, 16, 20])
     """
     n = 1
     while n < largest:
         yield n
-        n = max(n + 1, round(n * GROWTH))
+        n = max(n + 1, round(n * growth))
     yield largest
