@@ -110,35 +110,63 @@ BPFA_INLINE bool concerns(const JointTask& task, const Globals<Real>& g, const C
   return observed == (task.over == JointTask::Over::kObserved);
 }
 
+// Adds x x^T of some samples of a row, given as lists. Where few features are on, pair by pair.
+template <class Real>
+BPFA_INLINE void add_pairs(const Globals<Real>& g, const Chunk<Real>& chunk, std::size_t first_list, int n_samples,
+                           double sign, const JointTask& task) {
+  for (int sample = 0; sample < n_samples; ++sample) {
+    const std::int32_t* feature = chunk.feature + chunk.start[first_list + sample];
+    const Real* weight = chunk.value + chunk.start[first_list + sample];
+    const int n = chunk.count[first_list + sample];
+    for (int j = 0; j < n; ++j) {
+      if (feature[j] < task.first || feature[j] >= task.last) continue;
+      const double factor = sign * weight[j];
+      double* row = task.xx + static_cast<std::size_t>(feature[j]) * g.K;
+      for (int l = j; l < n; ++l) row[feature[l]] += factor * weight[l];
+    }
+  }
+}
+
+// The same where many features are on: all of them side by side, and kTogether samples at a time. What this leaves
+// below the diagonal is not looked at.
+constexpr int kTogether = 4, kFromWhole = 8;
+
+template <class Real>
+BPFA_INLINE void add_products(const Globals<Real>& g, const Chunk<Real>& chunk, std::size_t first_list, int n_samples,
+                              double sign, const JointTask& task, double* x) {
+  for (int done = 0; done < n_samples; done += kTogether) {
+    double* const rows[kTogether] = {x, x + g.K, x + 2 * static_cast<std::size_t>(g.K),
+                                     x + 3 * static_cast<std::size_t>(g.K)};
+    for (std::size_t i = 0; i < kTogether * static_cast<std::size_t>(g.K); ++i) x[i] = 0;
+    for (int sample = done; sample < n_samples && sample < done + kTogether; ++sample) {
+      const std::size_t list = first_list + sample;
+      for (int j = 0; j < chunk.count[list]; ++j)
+        rows[sample - done][chunk.feature[chunk.start[list] + j]] = chunk.value[chunk.start[list] + j];
+    }
+    for (int k = task.first; k < task.last; ++k) {
+      const double f0 = sign * rows[0][k], f1 = sign * rows[1][k], f2 = sign * rows[2][k], f3 = sign * rows[3][k];
+      if (f0 == 0 && f1 == 0 && f2 == 0 && f3 == 0) continue;
+      double* row = task.xx + static_cast<std::size_t>(k) * g.K;
+      // From a whole register on, which saves the odd ones at the start.
+      for (int l = k / kFromWhole * kFromWhole; l < g.K; ++l)
+        row[l] += (f0 * rows[0][l] + f1 * rows[1][l]) + (f2 * rows[2][l] + f3 * rows[3][l]);
+    }
+  }
+}
+
 template <class Real>
 void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, const JointTask& task,
                   void* scratch) {
   const double sign = task.over == JointTask::Over::kMissing ? -1 : 1;
-  double* const x = static_cast<double*>(scratch);
   for (int slot = 0; slot < n_slots; ++slot) {
     if (!concerns(task, g, chunk, slot)) continue;
-    for (int sample = 0; sample < n_samples; ++sample) {
-      const std::size_t list = static_cast<std::size_t>(slot) * (n_samples + 1) + sample;
-      const std::int32_t* feature = chunk.feature + chunk.start[list];
-      const Real* weight = chunk.value + chunk.start[list];
-      const int n = chunk.count[list];
-      // Where many features are on it is faster to go over all of them, side by side as they are.
-      const bool many = 4 * n > g.K;
-      if (many) {
-        for (int k = 0; k < g.K; ++k) x[k] = 0;
-        for (int j = 0; j < n; ++j) x[feature[j]] = weight[j];
-      }
-      for (int j = 0; j < n; ++j) {
-        const int k = feature[j];
-        if (k < task.first || k >= task.last) continue;
-        const double factor = sign * weight[j];
-        double* row = task.xx + static_cast<std::size_t>(k) * g.K;
-        if (many)
-          for (int l = k; l < g.K; ++l) row[l] += factor * x[l];
-        else
-          for (int l = j; l < n; ++l) row[feature[l]] += factor * weight[l];
-      }
-    }
+    const std::size_t first_list = static_cast<std::size_t>(slot) * (n_samples + 1);
+    std::int64_t on = 0;
+    for (int sample = 0; sample < n_samples; ++sample) on += chunk.count[first_list + sample];
+    if (4 * on > static_cast<std::int64_t>(n_samples) * g.K)
+      add_products(g, chunk, first_list, n_samples, sign, task, static_cast<double*>(scratch));
+    else
+      add_pairs(g, chunk, first_list, n_samples, sign, task);
   }
 }
 
