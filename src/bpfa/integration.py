@@ -52,10 +52,12 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
     """
     weights, variance = np.zeros(on.shape), np.zeros(batch.values.shape)
     for group in _groups(on, phi, g_o, g_w, batch):
-        weights[group.rows[:, None], group.features] = group.weights
         columns, chosen = _packed(~batch.observed[group.rows])
         missing = _entries(phi, group.features, columns, chosen)
-        spread = np.einsum("ram,ram->rm", missing, np.linalg.solve(group.precision, missing))
+        # Lambda^-1 of b and of the missing entries, at once.
+        solved = np.linalg.solve(group.precision, np.concatenate([group.b[:, :, None], missing], axis=2))
+        weights[group.rows[:, None], group.features] = solved[:, :, 0]
+        spread = np.einsum("ram,ram->rm", missing, solved[:, :, 1:])
         np.add.at(variance, (group.rows[:, None], columns), spread)
     return Signal(weights @ phi, variance)
 
@@ -97,14 +99,15 @@ def log_predictive(
     density: Array = hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * (values**2).sum(axis=1)
     weights = np.zeros(on.shape)
     for group in _groups(on, phi, g_o, g_w, batch):
-        weights[group.rows[:, None], group.features] = group.weights
+        mean = _solved(group.precision, group.b)
+        weights[group.rows[:, None], group.features] = mean
         columns, chosen = _packed(hidden[group.rows])
         entries = _entries(phi, group.features, columns, chosen)
         # Lambda and b once more, with the hidden entries among those that are seen.
         precision = group.precision + g_o * entries @ entries.transpose(0, 2, 1)
         b = group.b + g_o * (entries @ (values[group.rows[:, None], columns])[:, :, None])[:, :, 0]
         density[group.rows] += _evidence(precision, b, _solved(precision, b))
-        density[group.rows] -= _evidence(group.precision, group.b, group.weights)
+        density[group.rows] -= _evidence(group.precision, group.b, mean)
     return density, weights @ phi
 
 
@@ -128,8 +131,6 @@ class _Group(NamedTuple):
     precision: Array
     """Lambda of the observed entries."""
     b: Array
-    weights: Array
-    """Lambda^-1 b, the mean of the weights."""
 
 
 def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Iterator[_Group]:
@@ -146,7 +147,7 @@ def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Ba
             overlap = _overlap(phi, gram, features, batch.observed[some])
             precision = g_o * overlap + g_w * np.eye(count)
             b = np.take_along_axis(products[some], features, axis=1)
-            yield _Group(some, features, precision, b, _solved(precision, b))
+            yield _Group(some, features, precision, b)
 
 
 def _overlap(phi: Array, gram: Array, features: NDArray[np.int64], seen: NDArray[np.bool_]) -> Array:

@@ -114,10 +114,15 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rows = rows_of_input(self, X, reset=False)
         standardised, algorithm, means, stds = self._standardised(rows), self._algorithm(), [], []
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
-            seen = standardised.of(batch)
-            mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
-            means.append(np.where(batch.observed, batch.values, mean * self._unit + self.mean_))
-            stds.append(np.where(batch.observed, 0.0, std * self._unit))
+            filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
+            if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
+                seen = standardised.of(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
+                mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
+                missing = ~seen.observed
+                filled[some] = np.where(missing, mean * self._unit + self.mean_, filled[some])
+                spread[some] = np.where(missing, std * self._unit, 0.0)
+            means.append(filled)
+            stds.append(spread)
         filled = like_input(np.concatenate(means), X)
         return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
 
