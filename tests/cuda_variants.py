@@ -18,7 +18,10 @@ ROWS = {
 }
 COMPLETE_THREADS = {"float": 768, "double": 256}
 # Observed columns, or features of a complete row -> threads of a block, for gibbs_rows.cu.
-FITTING = {"float": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256}, "double": {16: 384, 48: 256}}
+FITTING = {
+    "float": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
+    "double": {16: 384, 48: 256},
+}
 FITTING_COMPLETE = {"float": {256: 640, 512: 512}, "double": {256: 384, 512: 256}}
 
 

@@ -34,7 +34,7 @@ MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
 # For rows that fit gibbs_rows.cu: the most observed columns of one, or where it is complete the most features
 # -> threads of a block.
 ROWS_OBSERVED = {
-    "float32": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
+    "float32": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "float64": {16: 384, 48: 256},
 }
 # Rows that have so many of them in the mean are looked at as if all had all.
@@ -76,7 +76,7 @@ def rows_shape_of(
     --------
     >>> device = {"real": "float32", "memory": 232_448, "multiprocessors": 132}
     >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
-    (32, 0, 0, 768)
+    (28, 0, 0, 768)
     >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
     (0, 16, 180, 640)
     >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
@@ -93,7 +93,8 @@ def rows_shape_of(
         for_all, row = 4 * KP, KP // 32 * 32 + 16
     else:
         columns = -(-room // 16) * 16
-        for_all = KP + (D + 1) * (KP + 2) // 4 * 4 + 4
+        stride = 1 << (KP - 1).bit_length()
+        for_all = (D + 1) * stride + max(0, stride - 1024 // size) + KP
         row = -(-(2 * KP + columns + -(-4 * columns // size)) // 32) * 32 + 16
     for_all, pair = for_all * size, 2 * row * size
     fewest = FEWEST_THREADS // 32
