@@ -23,7 +23,9 @@ BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
 SPARSE_MEMORY = 8 * (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) + 4 * (
     BLOCK_FEATURES + 2 * BLOCK_ROWS
 )
-TENSOR_MEMORY = 4 * (4 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + BLOCK_COLUMNS + 8) + BLOCK_FEATURES)
+TENSOR_MEMORY = 4 * (
+    2 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + 2 * (BLOCK_COLUMNS + 8)) + 2 * BLOCK_THREADS // 32 + BLOCK_FEATURES
+)
 
 
 class DeviceSums:
@@ -69,7 +71,7 @@ class DeviceSums:
         rows = cupy.empty((2, n_chunks))
         given = (
             kept.counts, kept.entries, data, np.int64(stride), kept.masks, kept.squares, kept.n_observed,
-            np.int64(n_rows), self.n_samples, K, D, chunk_rows,
+            np.int64(n_rows), self.n_samples, K, D,
         )  # fmt: skip
         grid = n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)
         if real == "float32":
@@ -79,8 +81,8 @@ class DeviceSums:
                 launch(function, grid, BLOCK_THREADS, *given, partial, n, total, rows, shared=TENSOR_MEMORY)
         else:
             launch(
-                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS, *given, xd, zw2, n, total, rows,
-                shared=SPARSE_MEMORY,
+                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS,
+                *given, chunk_rows, xd, zw2, n, total, rows, shared=SPARSE_MEMORY,
             )  # fmt: skip
         launch(
             kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D, 64) + blocks_of(K, 64) + 1, 256,
