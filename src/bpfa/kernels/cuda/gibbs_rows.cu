@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
     __syncwarp();
 #if MISSING
     const int64 base = bases ? bases[id] : row * D;
-    own.begin(values, observed, offsets, base, live, D, shift, masks ? masks + row * ((D + 15) / 16) : nullptr);
+    own.begin(values, observed, offsets, base, live, D, KP, shift, masks ? masks + row * ((D + 15) / 16) : nullptr);
 #else
     own.begin(correlations + row * KP, live);
 #endif
@@ -96,6 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
       // What a start explains is taken out, a feature after another.
       for (int k = 0; k < K; ++k) {
         const real started = live ? start_z[row * K + k] * start_w[row * K + k] : real(0);
+        if (sub == k % 16) own.x(k) = started;
 #if MISSING
         if (__any_sync(EVERY_LANE, started != 0)) own.change(k, started);
 #else
@@ -116,9 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
           const int tile = 4 * group + part, k = 16 * tile + sub;
           if (tile >= n_tiles) break;
           own.look_at(tile);
-          if (sweep == 0) {
-            own.x(k) = start_z && live && k < K ? start_z[row * K + k] * start_w[row * K + k] : real(0);
 #if MISSING
+          if (sweep == 0) {
             real s = own.squared();
 #if VARIANCE
             const real* v_tile = v_tiles + static_cast<int64>(tile) * Tiles::tile_size(D) + sub;
@@ -127,8 +127,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
                 if (observed[base + offsets[d]]) s += v_tile[d * TILE_STRIDE];
 #endif
             own.gain(k) = half_g_o2 / (g_w + g_o * s);
-#endif
           }
+#endif
           real x = own.x(k), correlated = own.correlation();
           const unsigned word = uniforms.x;
           uniforms = make_uint4(uniforms.y, uniforms.z, uniforms.w, 0);
@@ -164,8 +164,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
           do {
             const unsigned mine = events >> shift & 0xffffu;
             const int first_lane = mine ? __ffs(mine) - 1 : 0;
-            real drawn = on ? g_o * variance * c + noise : real(0);
-            if (on && drawn == 0) drawn = smallest(drawn);
+            // A feature that is on has a weight that is not zero.
+            const real drawn = on ? g_o * variance * c + noise + smallest(noise) : real(0);
             real change = __shfl_sync(EVERY_LANE, drawn - x, first_lane, 16);
             if (!mine) change = 0;
             if (mine && sub == first_lane) x = drawn;
@@ -222,24 +222,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
         residuals[at * D + d] = r;
       });
 #else
-      constexpr int kColumns = 4;
-      for (int d0 = sub; d0 < D; d0 += 64) {
-        real r[kColumns];
+      const Entry* list = entries + at * K;
+      const auto residual = [&](auto columns) {
+        for (int d = columns.first(sub); d < D; d += 64) {
+          Four r = columns.read(dense + row * D, d, D);
+          for (int e = 0; e < count; ++e) {
+            const Four phi = columns.read(phi_rows + list[e].feature * D, d, D);
 #pragma unroll
-        for (int i = 0; i < kColumns; ++i) r[i] = dense[row * D + min(d0 + 16 * i, D - 1)];
-        for (int e = 0; e < count; ++e) {
-          const Entry entry = entries[at * K + e];
-          const real* phi = phi_rows + entry.feature * D;
-#pragma unroll
-          for (int i = 0; i < kColumns; ++i) r[i] -= entry.weight * phi[min(d0 + 16 * i, D - 1)];
+            for (int i = 0; i < 4; ++i) r.number[i] -= list[e].weight * phi.number[i];
+          }
+          sample_squares += columns.write(residuals + at * D, d, D, r);
         }
-#pragma unroll
-        for (int i = 0; i < kColumns; ++i) {
-          if (d0 + 16 * i >= D) break;
-          sample_squares += r[i] * r[i];
-          residuals[at * D + d0 + 16 * i] = r[i];
-        }
-      }
+      };
+      if (D % 4 == 0)
+        residual(AdjacentColumns());
+      else
+        residual(StridedColumns());
 #endif
       row_squares += sample_squares;
     }

@@ -10,6 +10,40 @@ struct alignas(4 * sizeof(real)) Odds {
   real prior, gain, phi2, gram_row;
 };
 
+// Four columns of a row of D: those of a lane one after another, which can be read at once if D is a multiple of four,
+// or sixteen apart.
+struct AdjacentColumns {
+  __device__ static int first(int sub) { return 4 * sub; }
+  __device__ static Four read(const real* row, int d, int) { return *reinterpret_cast<const Four*>(row + d); }
+  // Returns the sum of squares.
+  __device__ static real write(real* row, int d, int, const Four& numbers) {
+    *reinterpret_cast<Four*>(row + d) = numbers;
+    real sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum += numbers.number[i] * numbers.number[i];
+    return sum;
+  }
+};
+struct StridedColumns {
+  __device__ static int first(int sub) { return sub; }
+  __device__ static Four read(const real* row, int d, int D) {
+    Four four;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) four.number[i] = row[min(d + 16 * i, D - 1)];
+    return four;
+  }
+  __device__ static real write(real* row, int d, int D, const Four& numbers) {
+    real sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (d + 16 * i >= D) break;
+      row[d + 16 * i] = numbers.number[i];
+      sum += numbers.number[i] * numbers.number[i];
+    }
+    return sum;
+  }
+};
+
 class Row {
  public:
   // Numbers in a row of the Gram matrix: of each lane four after one another, then those of the next lane.
@@ -21,11 +55,7 @@ class Row {
   __device__ static int row_numbers() { return kGram / 32 * 32 + 16; }
 
   __device__ Row(const real* block_memory, real* memory, const real* gram, int sub)
-      : features_(reinterpret_cast<const Odds*>(block_memory)),
-        resident_(block_memory + 4 * kGram),
-        gram_(gram),
-        x_(memory),
-        sub_(sub) {}
+      : features_(shared_address(block_memory)), x_(shared_address(memory)), gram_(gram), sub_(sub) {}
 
   // `ranked` is room for a number of every feature, for a while.
   __device__ static void fill(real* block_memory, int* ranked, int n_resident, const real* gram, const real* phi2_all,
@@ -49,7 +79,10 @@ class Row {
 
   __device__ void begin(const real* correlations, bool live) {
 #pragma unroll
-    for (int tile = 0; tile < FEATURE_TILES; ++tile) own_[tile] = live ? correlations[16 * tile + sub_] : real(0);
+    for (int tile = 0; tile < FEATURE_TILES; ++tile) {
+      own_[tile] = live ? correlations[16 * tile + sub_] : real(0);
+      x(16 * tile + sub_) = 0;
+    }
   }
 
   // Sixteen features come into view. Registers have no index: a tournament finds those of a tile.
@@ -67,12 +100,12 @@ class Row {
   }
 
   __device__ real correlation() const { return seen_; }
-  __device__ Odds odds(int k) const { return features_[k]; }
-  __device__ real& x(int k) const { return x_[k]; }
+  __device__ Odds odds(int k) const { return at_shared<const Odds>(features_ + k * sizeof(Odds)); }
+  __device__ real& x(int k) const { return at_shared<real>(x_ + k * sizeof(real)); }
 
   // Where a feature's row of the Gram matrix is in shared memory, or 0.
   __device__ static unsigned gram_row(const Odds& odds) { return static_cast<unsigned>(odds.gram_row); }
-  __device__ unsigned any_gram_row() const { return shared_address(resident_); }
+  __device__ unsigned any_gram_row() const { return features_ + kGram * sizeof(Odds); }
 
   // Feature k grows, which may be another one in every row.
   __device__ void change(int k, real change, unsigned gram_row) {
@@ -94,10 +127,8 @@ class Row {
     }
   }
 
-  const Odds* features_;
-  const real* resident_;
+  unsigned features_, x_;  // addresses in shared memory
   const real* gram_;
-  real* x_;
   int sub_, at_ = 0;
   real own_[FEATURE_TILES], seen_ = 0;
 };

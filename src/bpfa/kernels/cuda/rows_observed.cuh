@@ -44,7 +44,8 @@ class Row {
 
   // Reads the observed columns of a row.
   __device__ void begin(const real* values, const unsigned char* observed, const int* offsets, int64 base, bool live,
-                        int D, int shift, unsigned short* mask) {
+                        int D, int KP, int shift, unsigned short* mask) {
+    for (int k = sub_; k < KP; k += 16) x(k) = 0;
     const auto place_of = [&](int d) { return dictionary_ + (d * stride_ + turn(d)) * kBytes; };
     int n[2] = {};  // even and odd columns
     for (int d0 = 0; d0 < D; d0 += 16) {
