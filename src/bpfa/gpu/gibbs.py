@@ -31,6 +31,9 @@ HALF_WARP_COLUMNS = 32
 # Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
 MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
 
+# Rows of a block of correlations.cu, the most columns that they have, and tiles of eight features.
+TENSOR_ROWS, TENSOR_COLUMNS, MOST_TILES = 256, 64, 32
+
 # For rows that fit gibbs_rows.cu: the most observed columns of one, or where it is complete the most features
 # -> threads of a block.
 ROWS_OBSERVED = {
@@ -257,6 +260,27 @@ def _plan(
     return Plan(function, None if fitting is None else fitting.n_resident, *how)
 
 
+def _correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
+    """Return complete rows as a matrix, and its product with all features, rows x padded features."""
+    cupy, n, D, KP = cupy_module(), len(batch), batch.n_columns, len(view.rows)
+    if view.real != "float32" or D > TENSOR_COLUMNS:
+        dense, _ = batch.dense(view.real)
+        return dense, cupy.matmul(dense, view.rows.T)
+    dense, correlations = cupy.empty((n, D), np.float32), cupy.empty((n, KP), np.float32)
+    n_steps, n_tiles, n_blocks = -(-D // 8), KP // 8, -(-n // TENSOR_ROWS)
+    # Few rows: several blocks share the features.
+    tiles = min(MOST_TILES, -(-n_tiles // max(1, properties.multiprocessors() // n_blocks)))
+    n_parts = -(-n_tiles // tiles)
+    n_blocks = min(n_blocks, max(1, properties.multiprocessors() // n_parts))
+    launch(
+        kernel("correlations.cu", "correlate_rows", "REAL=float", f"STEPS={n_steps}"),
+        (n_blocks, n_parts), 512,
+        batch.values.astype(np.float32, copy=False), batch.ids, batch.bases, batch.offsets, np.int64(n),
+        D, KP, tiles, view.rows, dense, correlations, shared=16 * 32 * n_steps * tiles,
+    )  # fmt: skip
+    return dense, correlations
+
+
 class Kept(NamedTuple):
     """The kept samples of the chains of some rows; n_samples x rows x ... each."""
 
@@ -343,8 +367,7 @@ class Chain:
         plan = _plan(device, n, K, D, real, *counts, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
-            dense, _ = batch.dense(real)
-            correlations = cupy_module().matmul(dense, view.rows.T)
+            dense, correlations = _correlated(batch, view)
             gram = view.gram if plan.n_resident is None else view.gram_of_fours
             phi2, s = view.phi2_all, view.s_all
         start_z, start_w = (None, None) if start is None else start

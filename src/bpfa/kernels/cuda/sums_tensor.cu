@@ -1,11 +1,10 @@
 // Sums over the rows of a batch (MATH.md section 4) as products of matrices, on tensor cores: 32 rows at a time, in a
-// fixed order; reduce_sums in sums.cu adds up what chunks of rows give. For single precision: a number is split into
-// two that tensor cores take (tf32, 11 bits each), and of the four products all but that of the two small ones are
-// made.
+// fixed order; reduce_sums in sums.cu adds up what chunks of rows give. For single precision.
 //
 // Variants, by macro: SQUARES 0 for sum_i x_ik r_id and what is counted beside it, 1 for sum_i o_id x_ik^2; TILES of
 // eight columns.
 #include "common.cuh"
+#include "tensor.cuh"
 
 #ifndef SQUARES
 #define SQUARES 0
@@ -22,21 +21,6 @@ constexpr int kOwnTiles = kFeatures / 16 / 4, kOwnColumnTiles = kColumns / 8 / 4
 constexpr int kFeatureStride = kFeatures + 8, kColumnStride = kColumns + 8;
 // Of a round of rows: x of the features, and numbers of the columns, split. Rounds alternate between two places.
 constexpr int kRound = kRows * (kFeatureStride + 2 * kColumnStride);
-
-// A number rounded to what tensor cores take, and what that leaves, of which they take as much.
-struct Split {
-  float high, low;
-  __device__ explicit Split(float x)
-      : high(__uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u)), low(x - high) {}
-};
-
-__device__ inline void multiply_add(float (&to)[4], const float (&a)[4], float b0, float b1) {
-  const auto bits = [](float x) { return __float_as_uint(x); };
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3])
-      : "r"(bits(a[0])), "r"(bits(a[1])), "r"(bits(a[2])), "r"(bits(a[3])), "r"(bits(b0)), "r"(bits(b1)));
-}
 
 // The data is zero where it is not observed. Shared memory: two rounds, for each the tiles that the rows of a warp
 // have, and a count of every feature.
