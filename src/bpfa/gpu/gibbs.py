@@ -12,7 +12,7 @@ from bpfa.gpu.rows import C_NAMES, DeviceBatch
 from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
 from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
 
-__all__ = ["Chain", "Kept", "RowsShape", "Shape", "rows_shape_of", "shape_of"]
+__all__ = ["Chain", "Kept", "RowsShape", "Shape", "correlated", "rows_shape_of", "shape_of"]
 
 # The fewest threads of a block.
 FEWEST_THREADS = 128
@@ -260,7 +260,7 @@ def _plan(
     return Plan(function, None if fitting is None else fitting.n_resident, *how)
 
 
-def _correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
+def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
     """Return complete rows as a matrix, and its product with all features, rows x padded features."""
     cupy, n, D, KP = cupy_module(), len(batch), batch.n_columns, len(view.rows)
     if view.real != "float32" or D > TENSOR_COLUMNS:
@@ -367,7 +367,7 @@ class Chain:
         plan = _plan(device, n, K, D, real, *counts, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
-            dense, correlations = _correlated(batch, view)
+            dense, correlations = correlated(batch, view)
             gram = view.gram if plan.n_resident is None else view.gram_of_fours
             phi2, s = view.phi2_all, view.s_all
         start_z, start_w = (None, None) if start is None else start

@@ -108,13 +108,14 @@ class Row {
     });
   }
 
+  // Sums are of even columns and of odd ones, then of the two: the same in either row of a warp.
   __device__ real squared() const {
-    real sum = 0;
+    real sum[2] = {};
     over_columns([&](int j) {
 #pragma unroll
-      for (int i = j; i < j + 4; ++i) sum += phi_[i] * phi_[i];
+      for (int i = 0; i < 4; ++i) sum[i % 2] += phi_[j + i] * phi_[j + i];
     });
-    return sum;
+    return sum[0] + sum[1];
   }
 
   __device__ real correlation() const {

@@ -21,6 +21,8 @@ constexpr int kOwnTiles = kFeatures / 16 / 4, kOwnColumnTiles = kColumns / 8 / 4
 constexpr int kFeatureStride = kFeatures + 8, kColumnStride = kColumns + 8;
 // Of a round of rows: x of the features, and numbers of the columns, split. Rounds alternate between two places.
 constexpr int kRound = kRows * (kFeatureStride + 2 * kColumnStride);
+// Samples whose features are brought into shared memory together.
+constexpr int kTogether = SQUARES ? 3 : 1;
 
 // The data is zero where it is not observed. Shared memory: two rounds, for each the tiles that the rows of a warp
 // have, and a count of every feature.
@@ -41,8 +43,8 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   __syncthreads();
 
   // What is on its way to shared memory while the rows before are added: of rows beyond the last, no feature.
-  int next_count[kOwnRows];
-  Entry next_entry[kOwnRows];
+  int next_count[kTogether][kOwnRows];
+  Entry next_entry[kTogether][kOwnRows];
   float next_value[kOwnRows][2];
   // Where the next rows of this warp are, in the samples one after another.
   int64 next_row = first + warp * kOwnRows;
@@ -55,8 +57,12 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
 #pragma unroll
     for (int r = 0; r < kOwnRows; ++r) {
       const bool here = next_row + r < n_rows;
-      next_count[r] = here ? counts[at + r] : 0;
-      if (here) next_entry[r] = list[r * K];
+#pragma unroll
+      for (int q = 0; q < kTogether; ++q) {
+        const bool there = here && next_sample + q < n_samples;
+        next_count[q][r] = there ? counts[at + q * n_rows + r] : 0;
+        if (there) next_entry[q][r] = list[(q * n_rows + r) * K];
+      }
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int d = d0 + lane + 32 * j;
@@ -71,7 +77,6 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   };
   // Puts it there; squares of all samples of a row come together.
   const auto put = [&](int place) {
-    const int sample = next_sample;
     const unsigned x = shared_address(rounds) + 4 * (place * kRound + warp * kOwnRows * kFeatureStride);
     const unsigned columns =
         shared_address(rounds + kRows * kFeatureStride) + 4 * (place * kRound + warp * kOwnRows * kColumnStride + lane);
@@ -79,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
 #pragma unroll
     for (int r = 0; r < kOwnRows; ++r) {
       const unsigned own = x + 4 * r * kFeatureStride;
-      if (!SQUARES || sample == 0) {
+      if (!SQUARES || next_sample == 0) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) at_shared<float4>(own + 16 * lane + 512 * j) = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -90,7 +95,6 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
           if (!SQUARES) at_shared<float>(at + 4 * kRows * kColumnStride) = split.low;
         }
       }
-      __syncwarp();
       const auto place_entry = [&](Entry entry) {
         const unsigned f = entry.feature - k0;
         if (f >= kFeatures) return;
@@ -99,14 +103,18 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
         used |= 1u << f / 16;
         if (!SQUARES) atomicAdd(users + f, 1);
       };
-      if (lane < next_count[r]) place_entry(next_entry[r]);
+#pragma unroll
+      for (int q = 0; q < kTogether; ++q) {
+        __syncwarp();
+        if (lane < next_count[q][r]) place_entry(next_entry[q][r]);
 #pragma unroll 1
-      for (int e = lane + 32; e < next_count[r]; e += 32)
-        place_entry(entries[(sample * n_rows + next_row + r) * K + e]);
+        for (int e = lane + 32; e < next_count[q][r]; e += 32)
+          place_entry(entries[((next_sample + q) * n_rows + next_row + r) * K + e]);
+      }
     }
     used = __reduce_or_sync(EVERY_LANE, used);
     unsigned& to = tiles_used[place * kWarps + warp];
-    if (lane == 0) to = SQUARES && sample > 0 ? to | used : used;
+    if (lane == 0) to = SQUARES && next_sample > 0 ? to | used : used;
   };
 
   float sums[kOwnTiles][kOwnColumnTiles][4] = {}, total[kOwnTiles][2] = {};
@@ -123,14 +131,15 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
 #pragma unroll 1
   for (int group = 0; group < n_groups; ++group) {
 #pragma unroll 1
-    for (int sample = 0; sample < n_samples; ++sample) {
+    for (int sample = 0; sample < n_samples; sample += kTogether) {
       put(place);
-      if (++next_sample == n_samples) {
+      next_sample += kTogether;
+      if (next_sample >= n_samples) {
         next_sample = 0;
         next_row += stride;
       }
       fetch();
-      if (SQUARES && sample + 1 < n_samples) continue;
+      if (SQUARES && sample + kTogether < n_samples) continue;
       // The round is there for all, and nobody is at the one before it, whose place the next one takes.
       __syncthreads();
       unsigned x_at = own_x + place * kRound * 4, data_at = own_data + place * kRound * 4;
