@@ -22,7 +22,7 @@ FITTING = {
     "float": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "double": {16: 384, 48: 256},
 }
-FITTING_COMPLETE = {"float": {256: 640, 512: 512}, "double": {256: 384, 512: 256}}
+FITTING_COMPLETE = {"float": {256: 768, 512: 512}, "double": {256: 384, 512: 256}}
 
 
 def gibbs_variants():

@@ -42,7 +42,7 @@ ROWS_OBSERVED = {
 }
 # Rows that have so many of them in the mean are looked at as if all had all.
 FULL_SHARE = 0.85
-ROWS_COMPLETE = {"float32": {256: 640, 512: 512}, "float64": {256: 384, 512: 256}}
+ROWS_COMPLETE = {"float32": {256: 768, 512: 512}, "float64": {256: 384, 512: 256}}
 
 
 class RowsShape(NamedTuple):
@@ -81,7 +81,7 @@ def rows_shape_of(
     >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
     (28, 0, 0, 768)
     >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
-    (0, 16, 180, 640)
+    (0, 16, 171, 768)
     >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
     True
     """
