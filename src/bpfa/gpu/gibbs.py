@@ -276,7 +276,7 @@ def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
         kernel("correlations.cu", "correlate_rows", "REAL=float", f"STEPS={n_steps}"),
         (n_blocks, n_parts), 512,
         batch.values.astype(np.float32, copy=False), batch.ids, batch.bases, batch.offsets, np.int64(n),
-        D, KP, tiles, view.rows, dense, correlations, shared=16 * 32 * n_steps * tiles,
+        D, KP, tiles, view.rows, dense, correlations, shared=16 * 32 * n_steps * tiles + 4 * D,
     )  # fmt: skip
     return dense, correlations
 
