@@ -81,7 +81,7 @@ def rows_shape_of(
     >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
     (28, 0, 0, 768)
     >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
-    (0, 16, 171, 768)
+    (0, 16, 172, 768)
     >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
     True
     """
