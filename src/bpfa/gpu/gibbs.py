@@ -268,15 +268,17 @@ def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
         return dense, cupy.matmul(dense, view.rows.T)
     dense, correlations = cupy.empty((n, D), np.float32), cupy.empty((n, KP), np.float32)
     n_steps, n_tiles, n_blocks = -(-D // 8), KP // 8, -(-n // TENSOR_ROWS)
+    tile_bytes, room = 16 * 32 * n_steps, properties.shared_memory() - 4 * D
     # Few rows: several blocks share the features.
-    tiles = min(MOST_TILES, -(-n_tiles // max(1, properties.multiprocessors() // n_blocks)))
+    n_parts = max(1, properties.multiprocessors() // n_blocks)
+    tiles = min(MOST_TILES, room // tile_bytes, -(-n_tiles // n_parts))
     n_parts = -(-n_tiles // tiles)
     n_blocks = min(n_blocks, max(1, properties.multiprocessors() // n_parts))
     launch(
         kernel("correlations.cu", "correlate_rows", "REAL=float", f"STEPS={n_steps}"),
         (n_blocks, n_parts), 512,
         batch.values.astype(np.float32, copy=False), batch.ids, batch.bases, batch.offsets, np.int64(n),
-        D, KP, tiles, view.rows, dense, correlations, shared=16 * 32 * n_steps * tiles + 4 * D,
+        D, KP, tiles, view.rows, dense, correlations, shared=tile_bytes * tiles + 4 * D,
     )  # fmt: skip
     return dense, correlations
 
