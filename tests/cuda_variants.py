@@ -18,8 +18,11 @@ ROWS = {
 }
 COMPLETE_THREADS = {"float": 768, "double": 256}
 # Observed columns, or features of a complete row -> threads of a block, for gibbs_rows.cu.
-FITTING = {"float": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256}, "double": {16: 384, 48: 256}}
-FITTING_COMPLETE = {"float": {256: 640, 512: 512}, "double": {256: 384, 512: 256}}
+FITTING = {
+    "float": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
+    "double": {16: 384, 48: 256},
+}
+FITTING_COMPLETE = {"float": {256: 768, 512: 512}, "double": {256: 384, 512: 256}}
 
 
 def gibbs_variants():
@@ -52,6 +55,8 @@ def variants():
     yield from (("gibbs_rows.cu", macros) for macros in rows_variants())
     for squares, tiles in product((0, 1), (1, 5, 8)):
         yield "sums_tensor.cu", ("REAL=float", f"SQUARES={squares}", f"TILES={tiles}")
+    for steps in (1, 5, 8):
+        yield "correlations.cu", ("REAL=float", f"STEPS={steps}")
     for real, mean_field, columns in product(REALS, (0, 1), (1, 2, 15, 64)):
         yield "variational.cu", (f"REAL={real}", f"MEAN_FIELD={mean_field}", f"COLUMNS={columns}")
     for source, real in product(("sums.cu", "rows.cu", "posterior.cu", "images.cu"), REALS):
@@ -67,6 +72,7 @@ FEW = [
     ("gibbs.cu", ("REAL=float", "MISSING=0", "GROUPS=4", "THREADS=768")),
     ("gibbs_rows.cu", ("REAL=float", "MISSING=1", "OBSERVED=32", "THREADS=768")),
     ("gibbs_rows.cu", ("REAL=double", "MISSING=0", "FEATURE_TILES=16", "THREADS=384")),
+    ("correlations.cu", ("REAL=float", "STEPS=8")),
     ("sums_tensor.cu", ("REAL=float", "SQUARES=0")),
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),

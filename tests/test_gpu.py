@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 import bpfa.gpu.local
 from bpfa import ArrayRows, Batch, algorithm, draw_data, inpaint, kernels, local, train
-from bpfa.gpu.gibbs import Chain
+from bpfa.gpu.gibbs import Chain, correlated
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.gpu.rows import rows_on_device, uploaded
 from bpfa.gpu.runtime import CACHE_VARIABLE, OPTIONS, cupy_module, on_device, source_text
@@ -151,9 +151,34 @@ def test_the_same_bits_twice(name, observed):
             np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
 
 
+@pytest.mark.parametrize("observed", [0.3, 1.0])
+def test_a_row_does_not_depend_on_its_place(observed):
+    """The rows of a warp read their columns in different orders, and have the same bits in either order."""
+    view, batch, draws = problem(6, N=801, K=70, D=40, observed=observed)
+    _, kernel = pair("gibbs")
+    others = Batch(batch.values[1:], batch.observed[1:], batch.ids[1:])
+    moved = kernel.row_moments(view, others, Stream.from_seed(6).rows(others.ids, draws.step))
+    for ours, theirs in zip(moved, kernel.row_moments(view, batch, draws), strict=True):
+        np.testing.assert_array_equal(ours, theirs[1:])
+
+
+@pytest.mark.parametrize(("N", "K", "D"), [(1, 3, 2), (700, 40, 9), (130, 600, 64), (40_000, 70, 33)])
+def test_correlations_of_complete_rows(N, K, D):
+    view, batch, _ = problem(5, N, K, D, observed=1.0)
+    with on_device("cuda"):
+        seen, rows = DeviceView.of(view, "float32"), rows_on_device(ArrayRows(batch.values))
+        chosen = np.random.default_rng(0).permutation(N)
+        dense, found = (array.get() for array in correlated(rows.take(chosen), seen))
+    np.testing.assert_array_equal(dense, batch.values[chosen].astype(np.float32))
+    expected = dense.astype(float) @ view.phi.astype(np.float32).astype(float).T
+    np.testing.assert_allclose(found[:, :K], expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    assert (found[:, K:] == 0).all()
+
+
+@pytest.mark.parametrize("n_samples", [2, 5])
 @pytest.mark.parametrize("observed", [0.4, 1.0])
 @pytest.mark.parametrize(("N", "K", "D"), [(1, 3, 2), (700, 40, 9), (3000, 300, 70), (130, 600, 64)])
-def test_sums_of_samples_are_products_of_matrices(N, K, D, observed):
+def test_sums_of_samples_are_products_of_matrices(N, K, D, observed, n_samples):
     """Whatever made the samples: tensor cores split numbers in two, and must lose nothing by it."""
     cupy = cupy_module()
     view, batch, draws = problem(4, N, K, D, observed)
@@ -161,11 +186,11 @@ def test_sums_of_samples_are_products_of_matrices(N, K, D, observed):
     view = GlobalView(view.phi, view.v, view.logit + 4.0, view.g_o, view.g_w)
     with on_device("cuda"):
         seen, rows = DeviceView.of(view, "float32"), uploaded(batch, "float32")
-        kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=2).kept(rows)
-        sums = DeviceSums(seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=2)
+        kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=n_samples).kept(rows)
+        sums = DeviceSums(seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=n_samples)
         sums.add_kept(kept, rows)
         x, r = kept.matrix(K).get().astype(float), kept.residuals.get().reshape(-1, D).astype(float)
-    o = np.tile(batch.observed, (2, 1))
+    o = np.tile(batch.observed, (n_samples, 1))
     assert (r[~o] == 0).all()
     assert N < 100 or (x != 0).sum(axis=1).max() > 32
     np.testing.assert_array_equal(sums.n.get(), (x != 0).sum(axis=0))

@@ -12,7 +12,7 @@ from bpfa.gpu.rows import C_NAMES, DeviceBatch
 from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
 from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
 
-__all__ = ["Chain", "Kept", "RowsShape", "Shape", "rows_shape_of", "shape_of"]
+__all__ = ["Chain", "Kept", "RowsShape", "Shape", "correlated", "rows_shape_of", "shape_of"]
 
 # The fewest threads of a block.
 FEWEST_THREADS = 128
@@ -31,15 +31,18 @@ HALF_WARP_COLUMNS = 32
 # Groups of 64 features whose correlations with a complete row are kept in registers, and threads.
 MOST_GROUPS, COMPLETE_THREADS = 8, {"float32": 768, "float64": 256}
 
+# Rows of a block of correlations.cu, the most columns that they have, and tiles of eight features.
+TENSOR_ROWS, TENSOR_COLUMNS, MOST_TILES = 256, 64, 32
+
 # For rows that fit gibbs_rows.cu: the most observed columns of one, or where it is complete the most features
 # -> threads of a block.
 ROWS_OBSERVED = {
-    "float32": {16: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
+    "float32": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "float64": {16: 384, 48: 256},
 }
 # Rows that have so many of them in the mean are looked at as if all had all.
 FULL_SHARE = 0.85
-ROWS_COMPLETE = {"float32": {256: 640, 512: 512}, "float64": {256: 384, 512: 256}}
+ROWS_COMPLETE = {"float32": {256: 768, 512: 512}, "float64": {256: 384, 512: 256}}
 
 
 class RowsShape(NamedTuple):
@@ -76,9 +79,9 @@ def rows_shape_of(
     --------
     >>> device = {"real": "float32", "memory": 232_448, "multiprocessors": 132}
     >>> rows_shape_of(255_025, 256, 64, most_observed=28, **device)[:4]
-    (32, 0, 0, 768)
+    (28, 0, 0, 768)
     >>> rows_shape_of(255_025, 256, 64, most_observed=None, **device)[:4]
-    (0, 16, 180, 640)
+    (0, 16, 172, 768)
     >>> rows_shape_of(15_000, 500, 450, most_observed=430, **device) is None
     True
     """
@@ -93,7 +96,8 @@ def rows_shape_of(
         for_all, row = 4 * KP, KP // 32 * 32 + 16
     else:
         columns = -(-room // 16) * 16
-        for_all = KP + (D + 1) * (KP + 2) // 4 * 4 + 4
+        stride = 1 << (KP - 1).bit_length()
+        for_all = (D + 1) * stride + max(0, stride - 1024 // size) + KP
         row = -(-(2 * KP + columns + -(-4 * columns // size)) // 32) * 32 + 16
     for_all, pair = for_all * size, 2 * row * size
     fewest = FEWEST_THREADS // 32
@@ -256,6 +260,29 @@ def _plan(
     return Plan(function, None if fitting is None else fitting.n_resident, *how)
 
 
+def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
+    """Return complete rows as a matrix, and its product with all features, rows x padded features."""
+    cupy, n, D, KP = cupy_module(), len(batch), batch.n_columns, len(view.rows)
+    if view.real != "float32" or D > TENSOR_COLUMNS:
+        dense, _ = batch.dense(view.real)
+        return dense, cupy.matmul(dense, view.rows.T)
+    dense, correlations = cupy.empty((n, D), np.float32), cupy.empty((n, KP), np.float32)
+    n_steps, n_tiles, n_blocks = -(-D // 8), KP // 8, -(-n // TENSOR_ROWS)
+    tile_bytes, room = 16 * 32 * n_steps, properties.shared_memory() - 4 * D
+    # Few rows: several blocks share the features.
+    n_parts = max(1, properties.multiprocessors() // n_blocks)
+    tiles = min(MOST_TILES, room // tile_bytes, -(-n_tiles // n_parts))
+    n_parts = -(-n_tiles // tiles)
+    n_blocks = min(n_blocks, max(1, properties.multiprocessors() // n_parts))
+    launch(
+        kernel("correlations.cu", "correlate_rows", "REAL=float", f"STEPS={n_steps}"),
+        (n_blocks, n_parts), 512,
+        batch.values.astype(np.float32, copy=False), batch.ids, batch.bases, batch.offsets, np.int64(n),
+        D, KP, tiles, view.rows, dense, correlations, shared=tile_bytes * tiles + 4 * D,
+    )  # fmt: skip
+    return dense, correlations
+
+
 class Kept(NamedTuple):
     """The kept samples of the chains of some rows; n_samples x rows x ... each."""
 
@@ -342,8 +369,7 @@ class Chain:
         plan = _plan(device, n, K, D, real, *counts, self.two_step, variance)
         dense = correlations = gram = phi2 = s = None
         if not missing:
-            dense, _ = batch.dense(real)
-            correlations = cupy_module().matmul(dense, view.rows.T)
+            dense, correlations = correlated(batch, view)
             gram = view.gram if plan.n_resident is None else view.gram_of_fours
             phi2, s = view.phi2_all, view.s_all
         start_z, start_w = (None, None) if start is None else start

@@ -300,11 +300,14 @@ def as_kernel_arguments(*arguments: Any) -> tuple[Any, ...]:
 
     Integers of 64 bits are given as `numpy.int64`.
     """
-    return tuple(_ARGUMENTS.get(type(argument), _as_is)(argument) for argument in arguments)
-
-
-def _as_is(argument: Any) -> Any:
-    return argument
+    # The device waits for this: arrays, which most arguments are, cost one question.
+    converters = [_ARGUMENTS.get(type(argument)) for argument in arguments]
+    return tuple(
+        [
+            argument if convert is None else convert(argument)
+            for argument, convert in zip(arguments, converters, strict=True)
+        ]
+    )
 
 
 _NULL = np.uint64(0)

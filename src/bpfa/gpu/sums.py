@@ -23,7 +23,9 @@ BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
 SPARSE_MEMORY = 8 * (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) + 4 * (
     BLOCK_FEATURES + 2 * BLOCK_ROWS
 )
-TENSOR_MEMORY = 4 * (4 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + BLOCK_COLUMNS + 8) + BLOCK_FEATURES)
+TENSOR_MEMORY = 4 * (
+    2 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + 2 * (BLOCK_COLUMNS + 8)) + 2 * BLOCK_THREADS // 32 + BLOCK_FEATURES
+)
 
 
 class DeviceSums:
@@ -39,13 +41,18 @@ class DeviceSums:
         self.view, self.n_rows, self.complete, self.joint = view, n_rows, complete, joint
         self.method, self.n_samples = method, n_samples
         n_matrices = (1 if complete else 2) * K * D
+        # In one piece, which is set to zero at once; slices of it would take the host longer than the device.
         memory = cupy.zeros(n_matrices + 2 * K + 3)
-        self.xd = memory[: K * D].reshape(K, D)
-        self.zw2 = None if complete else memory[K * D : 2 * K * D].reshape(K, D)
-        self.n, self.total_zw2 = memory[n_matrices : n_matrices + 2 * K].reshape(2, K)
-        self.scalars = memory[n_matrices + 2 * K : n_matrices + 2 * K + 2]
+
+        def piece(first: int, *shape: int, dtype: Any = np.float64) -> Any:
+            return cupy.ndarray(shape, dtype, memory.data + 8 * first)
+
+        self.xd = piece(0, K, D)
+        self.zw2 = None if complete else piece(K * D, K, D)
+        self.n, self.total_zw2 = piece(n_matrices, K), piece(n_matrices + K, K)
+        self.scalars = piece(n_matrices + 2 * K, 2)
         """Sum of squared residuals, and observed entries."""
-        self.bad = memory[-1:].view(cupy.int32)
+        self.bad = piece(n_matrices + 2 * K + 2, 2, dtype=np.int32)
         """Set where a sum is not finite."""
         self.xx: Any = cupy.zeros((1 if complete else D, K, K)) if joint else None
         self.x2: Any = None
@@ -63,13 +70,13 @@ class DeviceSums:
         n_chunks = -(-n_rows // chunk_rows)
         xd = cupy.empty((n_chunks, K, D), real)
         zw2 = None if self.complete else cupy.empty((n_chunks, K, D), real)
-        n, total = cupy.empty((2, n_chunks, K), real)
+        n, total = cupy.empty((n_chunks, K), real), cupy.empty((n_chunks, K), real)
         macro = f"REAL={C_NAMES[real]}"
         data, stride = (batch.dense(real)[0], 0) if self.joint else (kept.residuals, n_rows * D)
         rows = cupy.empty((2, n_chunks))
         given = (
             kept.counts, kept.entries, data, np.int64(stride), kept.masks, kept.squares, kept.n_observed,
-            np.int64(n_rows), self.n_samples, K, D, chunk_rows,
+            np.int64(n_rows), self.n_samples, K, D,
         )  # fmt: skip
         grid = n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)
         if real == "float32":
@@ -79,8 +86,8 @@ class DeviceSums:
                 launch(function, grid, BLOCK_THREADS, *given, partial, n, total, rows, shared=TENSOR_MEMORY)
         else:
             launch(
-                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS, *given, xd, zw2, n, total, rows,
-                shared=SPARSE_MEMORY,
+                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS,
+                *given, chunk_rows, xd, zw2, n, total, rows, shared=SPARSE_MEMORY,
             )  # fmt: skip
         launch(
             kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D, 64) + blocks_of(K, 64) + 1, 256,

@@ -93,7 +93,7 @@ class DeviceView:
             self.tiles, self.rows, self.v_tiles,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def real(self) -> str:
         """Precision of the kernels, "float32" or "float64"."""
         name: str = self.rows.dtype.name

@@ -28,6 +28,17 @@ __device__ inline double root(double x) { return sqrt(x); }
 __device__ inline float smallest(float) { return 1e-37f; }
 __device__ inline double smallest(double) { return 1e-300; }
 
+// --- shared memory -------------------------------------------------------------------------------------------
+
+// By its 32-bit address: what is computed of one need not begin with where shared memory is.
+__device__ inline unsigned shared_address(const void* memory) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(memory));
+}
+template <class Number>
+__device__ inline Number& at_shared(unsigned address) {
+  return *static_cast<Number*>(__cvta_shared_to_generic(address));
+}
+
 // --- random numbers: see philox.py ---------------------------------------------------------------------------
 
 enum Kind { UNIFORM = 0, NORMAL = 1, GLOBAL = 4 };
@@ -52,7 +63,8 @@ __device__ inline uint4 row_words(Kind kind, int sweep, int64 id, unsigned step,
 }
 
 __device__ inline unsigned word_of(uint4 words, int j) {
-  return j == 0 ? words.x : j == 1 ? words.y : j == 2 ? words.z : words.w;
+  const unsigned low = j & 1 ? words.y : words.x, high = j & 1 ? words.w : words.z;
+  return j & 2 ? high : low;
 }
 
 // Wichura's algorithm AS 241 (1988), PPND16: the inverse normal distribution function at (word + 1/2) / 2^32.
@@ -146,7 +158,7 @@ __device__ inline Number lane_sum(Number x) {
 }
 
 // The features that are on in a row, in a kept sample.
-struct Entry {
+struct alignas(2 * sizeof(real)) Entry {
   int feature;
   real weight;
 };

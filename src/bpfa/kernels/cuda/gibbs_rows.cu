@@ -50,57 +50,58 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
   extern __shared__ double shared[];
   real* memory = reinterpret_cast<real*>(shared);
   const int lane = threadIdx.x % 32, sub = lane % 16, shift = lane - sub;
-  const int slot = threadIdx.x / 16, n_slots = blockDim.x / 16;
+  const int slot = threadIdx.x / 16;
   const int n_tiles = (K + 15) / 16, KP = (K + 63) / 64 * 64;
   const real g_o = static_cast<real>(precisions[0]), g_w = static_cast<real>(precisions[1]);
   // The log odds to base 2 grow by this times the variance of w and the squared correlation.
-  const real half_g_o2 = static_cast<real>(0.5 * LOG2_E) * g_o * g_o;
+  const real half_g_o = static_cast<real>(0.5 * LOG2_E) * g_o, half_g_o2 = half_g_o * g_o;
+  const real inverse_half_g_o2 = 1 / half_g_o2;
 #if MISSING
-  const real inverse_g_w = 1 / g_w;
-  Row::fill(memory, phi_rows, logit2, D, KP);
-  Row own(memory, memory + Row::block_numbers(D, KP) + slot * Row::row_numbers(KP), sub, KP);
+  // Of log g_w - log kappa, to base 2 and halved, what is not the logarithm of the gain.
+  const real log_prior = real(0.5) * log_2(g_w * inverse_half_g_o2);
+  real* rows_memory = memory + Row::block_numbers(D, KP);
+  const int row_numbers = Row::row_numbers(KP);
+  Row::fill(memory, phi_rows, logit2, log_prior, D, KP);
+  Row own(memory, rows_memory + slot * row_numbers, sub, D, KP);
 #else
   real* rows_memory = memory + Row::block_numbers(n_resident);
-  Row::fill(memory, reinterpret_cast<int*>(rows_memory), n_resident, gram, phi2_all, s_all, logit2, g_o, g_w);
-  Row own(memory, rows_memory + slot * Row::row_numbers(), gram, sub);
+  const int row_numbers = Row::row_numbers();
+  Row::fill(memory, reinterpret_cast<int*>(rows_memory), n_resident, gram, phi2_all, s_all, logit2, g_o, g_w,
+            half_g_o2);
+  Row own(memory, rows_memory + slot * row_numbers, gram, sub);
 #endif
+  // Rows differ in the work that they are: a warp takes the next two when it is done with two. The last numbers of a
+  // row's memory are not used.
+  int* next_turn = reinterpret_cast<int*>(rows_memory + row_numbers - 1);
+  if (slot == 0) *next_turn = 0;
   __syncthreads();
 
-  for (int64 first_row = static_cast<int64>(blockIdx.x) * n_slots + slot / 2 * 2; first_row < n_rows;
-       first_row += static_cast<int64>(gridDim.x) * n_slots) {
-    const int64 row = first_row + slot % 2;
+  for (;;) {
+    int turn = 0;
+    if (lane == 0) turn = atomicAdd(next_turn, 1);
+    turn = __shfl_sync(EVERY_LANE, turn, 0);
+    const int64 row = 2 * (static_cast<int64>(turn) * gridDim.x + blockIdx.x) + slot % 2;
+    if (row - slot % 2 >= n_rows) break;
     const bool live = row < n_rows;
     [[maybe_unused]] const unsigned live_lanes = __ballot_sync(EVERY_LANE, live);
     const int64 id = live ? ids[row] : 0;
     __syncwarp();
 #if MISSING
     const int64 base = bases ? bases[id] : row * D;
-    own.begin(values, observed, offsets, base, live, D, shift, masks ? masks + row * ((D + 15) / 16) : nullptr);
+    own.begin(values, observed, offsets, base, live, D, KP, shift, masks ? masks + row * ((D + 15) / 16) : nullptr);
 #else
     own.begin(correlations + row * KP, live);
 #endif
-#pragma unroll 1
-    for (int tile = 0; tile < KP / 16; ++tile) {
-      const int k = 16 * tile + sub;
-      own.x(k) = start_z && live && k < K ? start_z[row * K + k] * start_w[row * K + k] : real(0);
-#if MISSING
-      own.look_at(tile);
-      real s = own.squared();
-#if VARIANCE
-      const real* v_tile = v_tiles + static_cast<int64>(tile) * Tiles::tile_size(D) + sub;
-      if (live && tile < n_tiles)
-        for (int d = 0; d < D; ++d)
-          if (observed[base + offsets[d]]) s += v_tile[d * TILE_STRIDE];
-#endif
-      own.s(k) = s;
-#endif
-    }
-    __syncwarp();
     if (start_z) {
       // What a start explains is taken out, a feature after another.
       for (int k = 0; k < K; ++k) {
         const real started = live ? start_z[row * K + k] * start_w[row * K + k] : real(0);
-        if (__ballot_sync(EVERY_LANE, started != 0)) own.change(k, started);
+        if (sub == k % 16) own.x(k) = started;
+#if MISSING
+        if (__any_sync(EVERY_LANE, started != 0)) own.change(k, started);
+#else
+        if (__any_sync(EVERY_LANE, started != 0)) own.change(k, started, Row::gram_row(own.odds(k)));
+#endif
       }
     }
 
@@ -116,44 +117,64 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
           const int tile = 4 * group + part, k = 16 * tile + sub;
           if (tile >= n_tiles) break;
           own.look_at(tile);
+#if MISSING
+          if (sweep == 0) {
+            real s = own.squared();
+#if VARIANCE
+            const real* v_tile = v_tiles + static_cast<int64>(tile) * Tiles::tile_size(D) + sub;
+            if (live)
+              for (int d = 0; d < D; ++d)
+                if (observed[base + offsets[d]]) s += v_tile[d * TILE_STRIDE];
+#endif
+            own.gain(k) = half_g_o2 / (g_w + g_o * s);
+          }
+#endif
           real x = own.x(k), correlated = own.correlation();
           const unsigned word = uniforms.x;
           uniforms = make_uint4(uniforms.y, uniforms.z, uniforms.w, 0);
-#if MISSING
-          const real s = own.s(k), phi2 = VARIANCE ? own.squared() : s, kappa = g_w + g_o * s, variance = 1 / kappa;
-          const real odds = own.logit(k) - real(0.5) * log_2(kappa * inverse_g_w);
-#else
-          const Feature feature = own.feature(k);
-          const real phi2 = feature.phi2, odds = feature.odds, variance = feature.variance;
-#endif
-          // z = 1 where u < sigmoid(log odds), that is where the log odds exceed logit(u): what c must add to them.
-          const real needed =
-              log_2(static_cast<real>(word) + real(0.5)) - log_2(static_cast<real>(~word) + real(0.5)) - odds;
-          const real gain = half_g_o2 * variance;
+          const Odds odds = own.odds(k);
           const bool was_on = x != 0;
-          real c;
-          bool on;
-          const auto judge = [&] {
-            c = correlated + x * phi2;
-            on = gain * c * c > needed;
-          };
-          judge();
-          unsigned events = __ballot_sync(EVERY_LANE, on || was_on);
+          // z = 1 where u < sigmoid(log odds), that is where u / (1 - u) is less than the odds.
+          const real u = static_cast<real>(word) + real(0.5), rest = static_cast<real>(~word) + real(0.5);
+          const bool may_change = was_on | (u < rest * power_of_2(odds.prior + odds.gain * correlated * correlated));
+          unsigned events = __ballot_sync(EVERY_LANE, may_change);
           if (events == 0) continue;
           if (!normals_known) {
             normals = row_words(NORMAL, first_sweep + sweep, id, step, group, sub, key0, key1);
             normals_known = true;
           }
+          const real variance = odds.gain * inverse_half_g_o2;
+#if MISSING
+          // Of kappa = g_w + g_o phi2: what rounding does to phi2 is as small as what it does to kappa.
+          const real phi2 = VARIANCE ? own.squared() : half_g_o / odds.gain - g_w / g_o;
+#else
+          const real phi2 = odds.phi2;
+          const unsigned own_gram_row = Row::gram_row(odds);
+#endif
           const real noise = normal_of_word(word_of(normals, part), real()) * root(variance);
+          // What c must add to the log odds: logarithms are for the features that this is asked of again and again.
+          const real needed = log_2(u) - log_2(rest) - odds.prior;
+          real c;
+          bool on;
+          const auto judge = [&] {
+            c = correlated + x * phi2;
+            on = odds.gain * c * c > needed;
+          };
+          judge();
           do {
             const unsigned mine = events >> shift & 0xffffu;
             const int first_lane = mine ? __ffs(mine) - 1 : 0;
-            real drawn = on ? g_o * variance * c + noise : real(0);
-            if (on && drawn == 0) drawn = smallest(drawn);
+            // A feature that is on has a weight that is not zero.
+            const real drawn = on ? g_o * variance * c + noise + smallest(noise) : real(0);
             real change = __shfl_sync(EVERY_LANE, drawn - x, first_lane, 16);
             if (!mine) change = 0;
             if (mine && sub == first_lane) x = drawn;
+#if MISSING
             own.change(16 * tile + first_lane, change);
+#else
+            const unsigned gram_row = __shfl_sync(EVERY_LANE, own_gram_row, first_lane, 16);
+            own.change(16 * tile + first_lane, change, mine ? gram_row : own.any_gram_row());
+#endif
             correlated = own.correlation();
             judge();
             events = __ballot_sync(EVERY_LANE, mine && (on || was_on) && sub > first_lane);
@@ -196,29 +217,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
       // Zero where nothing is observed, for the products that the sums are.
       for (int d = sub; d < D; d += 16) residuals[at * D + d] = 0;
       __syncwarp(live_lanes);
-      own.visit([&](int d, real r) {
+      own.visit(D, [&](int d, real r) {
         sample_squares += r * r;
         residuals[at * D + d] = r;
       });
 #else
-      constexpr int kColumns = 4;
-      for (int d0 = sub; d0 < D; d0 += 64) {
-        real r[kColumns];
+      const Entry* list = entries + at * K;
+      const auto residual = [&](auto columns) {
+        for (int d = columns.first(sub); d < D; d += 64) {
+          Four r = columns.read(dense + row * D, d, D);
+          for (int e = 0; e < count; ++e) {
+            const Four phi = columns.read(phi_rows + list[e].feature * D, d, D);
 #pragma unroll
-        for (int i = 0; i < kColumns; ++i) r[i] = dense[row * D + min(d0 + 16 * i, D - 1)];
-        for (int e = 0; e < count; ++e) {
-          const Entry entry = entries[at * K + e];
-          const real* phi = phi_rows + entry.feature * D;
-#pragma unroll
-          for (int i = 0; i < kColumns; ++i) r[i] -= entry.weight * phi[min(d0 + 16 * i, D - 1)];
+            for (int i = 0; i < 4; ++i) r.number[i] -= list[e].weight * phi.number[i];
+          }
+          sample_squares += columns.write(residuals + at * D, d, D, r);
         }
-#pragma unroll
-        for (int i = 0; i < kColumns; ++i) {
-          if (d0 + 16 * i >= D) break;
-          sample_squares += r[i] * r[i];
-          residuals[at * D + d0 + 16 * i] = r[i];
-        }
-      }
+      };
+      if (D % 4 == 0)
+        residual(AdjacentColumns());
+      else
+        residual(StridedColumns());
 #endif
       row_squares += sample_squares;
     }
