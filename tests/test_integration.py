@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from bpfa import Batch
 from bpfa.integration import log_predictive, signal
+from bpfa.kernels.signal import signal as fast_signal
 
 N, K, D = 12, 5, 6
 
@@ -33,7 +34,8 @@ def joint(view, on):
     return active.T @ active / view.g_w + np.eye(D) / view.g_o
 
 
-def test_signal_is_the_gaussian_conditional(case):
+@pytest.mark.parametrize("signal", [signal, fast_signal], ids=["specification", "kernel"])
+def test_signal_is_the_gaussian_conditional(case, signal):
     view, batch, truth, _, on = case
     found = signal(on, view.phi, view.g_o, view.g_w, batch)
     for i in range(N):
@@ -44,6 +46,34 @@ def test_signal_is_the_gaussian_conditional(case):
         np.testing.assert_allclose(found.mean[i], gain @ truth[i, o], atol=1e-12)
         variance = np.where(o, 0.0, np.diag(without_noise - gain @ without_noise[o]))
         np.testing.assert_allclose(found.variance[i], variance, atol=1e-12)
+
+
+@pytest.mark.parametrize("observed", [0.0, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize(("n_rows", "n_features", "n_columns"), [(0, 3, 4), (1, 1, 1), (300, 70, 90)])
+def test_kernel_equals_the_specification(n_rows, n_features, n_columns, observed):
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(n_features, n_columns))
+    batch = Batch(rng.normal(size=(n_rows, n_columns)), rng.random((n_rows, n_columns)) < observed)
+    on = rng.random((n_rows, n_features)) < 0.4
+    found, expected = (f(on, phi, 25.0, 0.5, batch) for f in (fast_signal, signal))
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-10)
+    np.testing.assert_allclose(found.variance, expected.variance, atol=1e-10)
+
+
+def test_large_matrices_may_differ_by_little():
+    """All columns less the missing ones leave rounding alone, where a feature has its length in these."""
+    rng = np.random.default_rng(0)
+    phi = np.zeros((3, 8))
+    phi[:, 6:] = 1e6 * rng.normal(size=(3, 2))
+    phi[:, :6] = 1e-3 * rng.normal(size=(3, 6))
+    observed = np.ones((1, 8), dtype=bool)
+    observed[:, 6:] = False
+    batch = Batch(rng.normal(size=(1, 8)), observed)
+    found = fast_signal(np.ones((1, 3), dtype=bool), phi, 1.0, 1e-6, batch)
+    only = Batch(batch.values[:, :6])
+    precision = 1e-6 * np.eye(3) + phi[:, :6] @ phi[:, :6].T
+    expected = np.linalg.solve(precision, phi[:, :6] @ only.values[0]) @ phi
+    np.testing.assert_allclose(found.mean[0], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_density_is_that_of_the_gaussian_conditional(case):

@@ -23,9 +23,9 @@ __all__ = ["component_count"]
 HIDDEN, MANY_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
 # Numbers of factors grow by this factor, each has so many turns, until so many in a row have been worse.
 GROWTH, TURNS, PATIENCE = 2**0.5, 5, 2
-# The largest number is taken whose error is nearly the least one: within this share of it, and of what is
-# explained. The fit can leave features unused, but it cannot find one that it does not have.
-NEARLY = 0.002
+# The smallest number is taken whose error is nearly the least one: within this share of it, and of what is
+# explained. The time of a fit grows faster than its features.
+NEARLY = 0.005
 # A turn takes D^3 operations: with more columns than this, fewer numbers are tried, with fewer turns.
 WIDE, WIDE_GROWTH, WIDE_TURNS = 512, 2.0, 3
 
@@ -47,7 +47,7 @@ class _Trial:
 
 
 def component_count(rows: Rows, largest: int, stream: Stream) -> int:
-    """Return how many factors predict hidden entries best, or nearly so, from 1 to `largest`.
+    """Return how many factors predict hidden entries nearly as well as any number, from 1 to `largest`.
 
     Parameters
     ----------
@@ -71,17 +71,14 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     n_trials = int(np.clip(MANY_ENTRIES / max(1.0, HIDDEN * batch.observed.sum()), 1, MAX_TRIALS))
     trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN) for _ in range(n_trials)]
     nothing = sum(float((trial.truth**2).sum()) for trial in trials)
-    best, least, n_worse = 1, nothing, 0
+    errors: dict[int, float] = {}
     for n_factors in _growing(largest, WIDE_GROWTH if rows.n_columns > WIDE else GROWTH):
-        error = sum(trial.error(n_factors) for trial in trials)
-        least = min(least, error)
-        if error <= least + NEARLY * min(least, nothing - least):
-            best, n_worse = n_factors, 0
-        else:
-            n_worse += 1
-            if n_worse == PATIENCE:
-                break
-    return best
+        errors[n_factors] = sum(trial.error(n_factors) for trial in trials)
+        if len(errors) > PATIENCE and min(errors.values()) < min(list(errors.values())[-PATIENCE:]):
+            break
+    least = min(nothing, *errors.values())
+    enough = least + NEARLY * min(least, nothing - least)
+    return next((n for n, error in errors.items() if error <= enough), 1)
 
 
 def _growing(largest: int, growth: float) -> Iterator[int]:

@@ -7,10 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from bpfa import integration
 from bpfa._checks import Array
 from bpfa.algorithms import Algorithm
 from bpfa.data import Batch
-from bpfa.integration import Signal, signal
+from bpfa.integration import Signal
+from bpfa.kernels.signal import signal as fast_signal
+from bpfa.local import Gibbs
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.progress import Posterior
@@ -118,10 +121,12 @@ def predict(
     # The variance is that between draws, and that within a draw: of its weights and of the noise.
     mean, squares, within = (np.zeros(batch.values.shape) for _ in range(3))
     keyed, stream = content_ids(batch), stream.child("prediction")
+    # The specification keeps to itself.
+    integrated = integration.signal if type(algorithm.local) is Gibbs else fast_signal
     draws = posterior_draws(posterior, keyed, algorithm, n_draws=n_draws, stream=stream)
     for n, draw in enumerate(draws, start=1):
         if algorithm.draws_z_given_globals:
-            found = signal(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
+            found = integrated(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
         else:
             found = Signal(draw.mean, np.zeros_like(mean))
         # Welford's update: the squares of what a draw differs from the mean so far.

@@ -37,5 +37,21 @@ def move_precisions(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def signal(
+    potrf: object,
+    syrk: object,
+    trsm: object,
+    trsv: object,
+    on: NDArray[np.uint8],
+    observed: NDArray[np.uint8],
+    phi_t: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    products: NDArray[np.float64],
+    g_o: float,
+    g_w: float,
+    weights: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    n_threads: int,
+) -> int: ...
 def run_float32(**arguments: Any) -> None: ...
 def run_float64(**arguments: Any) -> None: ...

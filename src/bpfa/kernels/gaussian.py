@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from bpfa._checks import Array
 from bpfa.kernels import _cpu
 
-__all__ = ["gaussian_draws", "limited_threads", "moved_precisions"]
+__all__ = ["gaussian_draws", "limited_threads", "moved_precisions", "one_blas_thread"]
 
 _POTRF = scipy.linalg.cython_lapack.__pyx_capi__["dpotrf"]
 _TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
@@ -39,7 +39,7 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
     """
     columns = np.empty(h.shape[::-1])
     # The threads are ours: LAPACK must not start its own inside each of them.
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         bad = _cpu.gaussian_draws(
             _POTRF,
             _TRSV,
@@ -77,6 +77,20 @@ def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: fl
         np.ascontiguousarray(P), np.ascontiguousarray(XX), float(keep), float(gain), float(diagonal), out, 0
     )
     return out
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS and LAPACK to the thread that calls them in a block.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     gaussian_draws(np.eye(1)[None], np.ones((1, 1)), np.zeros((1, 1)))
+    array([[1.]])
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 @contextmanager

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "driver.h"
 #include "gaussian.h"
 #include "philox.h"
+#include "signal.h"
 
 namespace nb = nanobind;
 
@@ -168,6 +170,38 @@ void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain
                         XX.data(), keep, gain, diagonal, out.data(), n_threads);
 }
 
+std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::capsule trsv, In<std::uint8_t, 2> on,
+                    In<std::uint8_t, 2> observed, In<double, 2> phi_t, In<double, 2> gram, In<double, 2> products,
+                    double g_o, double g_w, Out<double, 2> weights, Out<double, 2> variance, int n_threads) {
+  const std::size_t N = on.shape(0), K = on.shape(1), D = observed.shape(1);
+  require(observed.shape(0) == N, "observed: expected as many rows as on has");
+  require(phi_t.shape(0) == D && phi_t.shape(1) == K && gram.shape(0) == K && gram.shape(1) == K,
+          "phi_t, gram: expected D x K and K x K");
+  require(products.shape(0) == N && products.shape(1) == K && weights.shape(0) == N && weights.shape(1) == K,
+          "products, weights: expected N x K");
+  require(variance.shape(0) == N && variance.shape(1) == D, "variance: expected N x D");
+  const bpfa::Solvers solvers{
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::potrf)>>(potrf),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::syrk)>>(syrk),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::trsm)>>(trsm),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::trsv)>>(trsv),
+  };
+  const bpfa::SignalProblem problem{static_cast<std::int64_t>(N),
+                                    static_cast<int>(K),
+                                    static_cast<int>(D),
+                                    on.data(),
+                                    observed.data(),
+                                    phi_t.data(),
+                                    gram.data(),
+                                    products.data(),
+                                    g_o,
+                                    g_w,
+                                    weights.data(),
+                                    variance.data()};
+  nb::gil_scoped_release release;
+  return bpfa::signal(solvers, problem, n_threads);
+}
+
 }  // namespace
 
 NB_MODULE(_cpu, m) {
@@ -191,6 +225,10 @@ NB_MODULE(_cpu, m) {
         "Fill `out` with draws from N(P_d^-1 h_d, P_d^-1); returns the first column whose P fails, or -1.");
   m.def("move_precisions", &move_precisions, "P"_a.noconvert(), "XX"_a.noconvert(), "keep"_a, "gain"_a, "diagonal"_a,
         "out"_a.noconvert(), "n_threads"_a, "Fill `out` with keep P_d + gain XX_d + diagonal I.");
+  m.def("signal", &signal, "potrf"_a, "syrk"_a, "trsm"_a, "trsv"_a, "on"_a.noconvert(), "observed"_a.noconvert(),
+        "phi_t"_a.noconvert(), "gram"_a.noconvert(), "products"_a.noconvert(), "g_o"_a, "g_w"_a,
+        "weights"_a.noconvert(), "variance"_a.noconvert(), "n_threads"_a,
+        "Fill in the mean of the weights that are on, and the variance of the missing entries; returns failures.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
       .def(nb::init<>())
       .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))

@@ -1,0 +1,55 @@
+"""`bpfa.integration.signal`, the weights of rows integrated out, on all threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg.cython_blas
+import scipy.linalg.cython_lapack
+from numpy.typing import NDArray
+
+from bpfa._checks import Array
+from bpfa.data import Batch
+from bpfa.integration import Signal
+from bpfa.kernels import _cpu
+from bpfa.kernels.gaussian import one_blas_thread
+
+__all__ = ["signal"]
+
+_BLAS, _LAPACK = scipy.linalg.cython_blas.__pyx_capi__, scipy.linalg.cython_lapack.__pyx_capi__
+
+
+def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
+    """Return mean and variance of the entries given the observed ones, as `bpfa.integration.signal` does.
+
+    Examples
+    --------
+    >>> found = signal(np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]]))
+    >>> found.mean, found.variance
+    (array([[1.5, 1.5]]), array([[0. , 0.5]]))
+    """
+    values = np.where(batch.observed, batch.values, 0.0)
+    weights, variance = np.zeros(on.shape), np.zeros(values.shape)
+    phi = np.ascontiguousarray(phi, np.float64)
+    # The threads are ours: LAPACK must not start its own inside each of them.
+    with one_blas_thread():
+        failed = _cpu.signal(
+            _LAPACK["dpotrf"],
+            _BLAS["dsyrk"],
+            _BLAS["dtrsm"],
+            _BLAS["dtrsv"],
+            np.ascontiguousarray(on).view(np.uint8),
+            np.ascontiguousarray(batch.observed).view(np.uint8),
+            np.ascontiguousarray(phi.T),
+            phi @ phi.T,
+            values @ phi.T,
+            float(g_o),
+            float(g_w),
+            weights,
+            variance,
+            0,
+        )
+    if failed:
+        raise ValueError(
+            f"phi, g_o={g_o:g}, g_w={g_w:g}: {failed} rows have no distribution; check the scales"
+        )
+    return Signal(weights @ phi, variance)
