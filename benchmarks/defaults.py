@@ -37,6 +37,7 @@ VARIATIONS: list[dict[str, Any]] = [
     {"max_steps": 1 / 3},
     {"max_steps": 3},
     {"step_delay": 5.0, "step_decay": 0.5},
+    {"step_decay": 0.75},
     {"features": "factorised"},
     {"weights": "all"},
     {"burn_in": 1},

@@ -46,7 +46,7 @@ def section(records: list[Record], figures: Path) -> Section:
         f"of 250, random start, one seed, {seconds / 60:.1f} minutes of training each, on one thread. "
         f"Log-likelihood per hidden entry. The paper gives totals ({totals}); its column here has them per "
         f"entry, of {PAPER_ENTRIES:,.0f}. It is other data, so that only the order can be compared. The "
-        "runs end by time: the steps they make differ from machine to machine.",
+        "runs end by time, our defaults by themselves: the steps they make differ from machine to machine.",
         results_table(results, PAPER),
         image_link("cytof", "Mass cytometry: log-likelihood against time, and our defaults at the end"),
     ]

@@ -37,7 +37,7 @@ def section(records: list[Record], figures: Path) -> Section:
     parts = [
         "Rows are genes, K = 500, batches of 250, random start, one seed; log-likelihood per hidden entry "
         "of the standardised data. The runs end by time: the steps they make differ from machine to "
-        "machine. The paper shows a figure without numbers. Our defaults ran for the same time."
+        "machine. The paper shows a figure without numbers. Our defaults end by themselves."
     ]
     claims, panels, levels, found = [], {}, {}, {}
     for dataset, description in DATASETS.items():

@@ -55,7 +55,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     entries = HiddenEntries.of(values, hidden, ids)
     about = {"n_rows": len(values), "n_columns": values.shape[1], "n_hidden": int(hidden.sum())}
     if method == "defaults":
-        model = BPFA(standardize=False, max_time=seconds, n_jobs=1, random_state=seed)
+        model = BPFA(standardize=False, n_jobs=1, random_state=seed)
         model.fit(np.where(hidden, np.nan, values))
         posterior, predictions = model.posterior_, draws_of_model(model, entries, N_DRAWS, seed)
         steps, training_seconds = model.n_steps_, float(model.history_["seconds"][-1])

@@ -22,14 +22,15 @@ The methods run in the paper's form (independent features, all weights counted, 
 (last section). The local bounds are climbed by ten sweeps of exact coordinate updates, where the paper uses
 gradient descent. And z and w of a feature are drawn together, where the paper's wording is one after the
 other; burn-in and interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` as they
-come, in the same time. Every run has one thread; times are of training alone, its start included.
+come; on pictures they have the time of the others, on matrices they end by themselves. Every run has one
+thread; times are of training alone, its start included.
 
 A claim that one kind of method is better holds where it wins every comparison, and partly where it wins three
 quarters of them. Pictures and matrices have one seed each, so that a small difference there means nothing.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
-hidden entry (matrices). Our defaults had the same time for training; the best of a row is bold.
+hidden entry (matrices). The best of a row is bold.
 """
 KINDS = {
     True: "\n\n**These are quick runs**, which show that everything works; their numbers are not the result.",
