@@ -48,7 +48,8 @@ sanitize: $(VENV)/installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  $(VENV)-sanitize/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/test_kernels.py tests/test_philox.py \
-	  tests/test_statistics.py tests/test_local_bounds.py tests/test_geweke_local.py tests/test_posterior.py
+	  tests/test_statistics.py tests/test_local_bounds.py tests/test_geweke_local.py tests/test_posterior.py \
+	  tests/test_integration.py
 
 # Every variant of the GPU's kernels, with nvcc; no GPU is needed.
 cuda: $(VENV)/installed
