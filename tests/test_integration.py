@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from bpfa import Batch
 from bpfa.integration import log_predictive, signal
+from bpfa.kernels import _cpu
 from bpfa.kernels.signal import signal as fast_signal
 
 N, K, D = 12, 5, 6
@@ -74,6 +75,13 @@ def test_large_matrices_may_differ_by_little():
     precision = 1e-6 * np.eye(3) + phi[:, :6] @ phi[:, :6].T
     expected = np.linalg.solve(precision, phi[:, :6] @ only.values[0]) @ phi
     np.testing.assert_allclose(found.mean[0], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_precision_that_has_no_factor_is_left_to_the_specification(monkeypatch):
+    """Whatever the scales are, predictions come back."""
+    monkeypatch.setattr(_cpu, "signal", lambda *arguments: 1)
+    arguments = np.ones((1, 1), dtype=bool), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]])
+    np.testing.assert_allclose(fast_signal(*arguments).mean, signal(*arguments).mean)
 
 
 def test_density_is_that_of_the_gaussian_conditional(case):

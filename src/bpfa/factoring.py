@@ -13,7 +13,7 @@ from bpfa._checks import Array
 from bpfa.data import Batch, Rows, sample_ids
 from bpfa.philox import Stream
 
-__all__ = ["LEAST_NOISE", "Factoring", "some_rows"]
+__all__ = ["LEAST_NOISE", "Factoring", "pairwise_covariance", "some_rows"]
 
 # Rows that are looked at, and entries in all, of which there are more only where a thousand rows have more.
 MAX_ROWS, MAX_ENTRIES = 10_000, 2**21
@@ -26,6 +26,20 @@ def some_rows(rows: Rows, stream: Stream) -> Batch:
     """Return rows at random, as many as one can look at in no time."""
     n_rows = min(MAX_ROWS, max(1000, MAX_ENTRIES // rows.n_columns))
     return rows.take(sample_ids(rows, n_rows, stream.generator(0)))
+
+
+def pairwise_covariance(batch: Batch) -> Array:
+    """Return the mean products of columns over the rows where both are observed, 0 where there are none.
+
+    Examples
+    --------
+    >>> pairwise_covariance(Batch([[1.0, 2.0], [3.0, np.nan]]))
+    array([[5., 2.],
+           [2., 4.]])
+    """
+    observed, values = batch.observed.astype(np.float64), batch.values.astype(np.float64)
+    covariance: Array = values.T @ values / np.maximum(observed.T @ observed, 1.0)
+    return covariance
 
 
 class Factoring:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bpfa._checks import Array, check_choice, check_instance, check_integer, check_number
 from bpfa.data import Batch, Rows, sample_ids
-from bpfa.factoring import some_rows
+from bpfa.factoring import pairwise_covariance, some_rows
 from bpfa.features import FEATURES
 from bpfa.local import Gibbs
 from bpfa.local.gibbs import moments
@@ -141,7 +141,7 @@ def principal_posterior(
     array([0.88, 0.88, 0.33])
     """
     _begin(rows, n_features, seed)
-    covariance = _pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
+    covariance = pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
     eigenvalues, vectors = np.linalg.eigh(covariance)
     n_principal = min(n_features, int(PRINCIPAL_SHARE * rows.n_columns))
     kept = slice(rows.n_columns - n_principal, None)
@@ -233,20 +233,6 @@ def _begin(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.
 
 def _stream(seed: int | Stream | None) -> Stream:
     return seed if isinstance(seed, Stream) else Stream.from_seed(seed)
-
-
-def _pairwise_covariance(batch: Batch) -> Array:
-    """Return the mean products of columns over the rows where both are observed, 0 where there are none.
-
-    Examples
-    --------
-    >>> _pairwise_covariance(Batch([[1.0, 2.0], [3.0, np.nan]]))
-    array([[5., 2.],
-           [2., 4.]])
-    """
-    observed, values = batch.observed.astype(np.float64), batch.values.astype(np.float64)
-    covariance: Array = values.T @ values / np.maximum(observed.T @ observed, 1.0)
-    return covariance
 
 
 def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:

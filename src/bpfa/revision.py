@@ -16,6 +16,7 @@ import numpy as np
 from bpfa._checks import Array
 from bpfa.algorithms import Algorithm
 from bpfa.data import Batch
+from bpfa.factoring import pairwise_covariance
 from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
@@ -117,8 +118,7 @@ def _with_new_ones(
     residual = np.where(batch.observed, batch.values - x @ view.phi, 0.0)
     n_observed = np.maximum(batch.observed.sum(axis=1), 1)
     badly = np.argsort((residual**2).sum(axis=1) / n_observed)[-max(2, round(BADLY * len(batch))) :]
-    observed, residual = batch.observed[badly].astype(np.float64), residual[badly]
-    covariance = residual.T @ residual / np.maximum(observed.T @ observed, 1.0)
+    covariance = pairwise_covariance(Batch(residual[badly], batch.observed[badly]))
     eigenvalues, vectors = np.linalg.eigh(covariance)
     # What noise alone would give (Marchenko and Pastur), in rows that were chosen for having much of it.
     noise = float(np.median(eigenvalues))
