@@ -59,8 +59,9 @@ def variants():
         yield "correlations.cu", ("REAL=float", f"STEPS={steps}")
     for real, mean_field, columns in product(REALS, (0, 1), (1, 2, 15, 64)):
         yield "variational.cu", (f"REAL={real}", f"MEAN_FIELD={mean_field}", f"COLUMNS={columns}")
-    for source, real in product(("sums.cu", "rows.cu", "posterior.cu", "images.cu"), REALS):
+    for source, real in product(("sums.cu", "rows.cu", "posterior.cu", "products.cu", "images.cu"), REALS):
         yield source, (f"REAL={real}",)
+    yield "graphs.cu", ()
 
 
 ALL = list(variants())
@@ -78,5 +79,7 @@ FEW = [
     ("sums.cu", ("REAL=float",)),
     ("rows.cu", ("REAL=float",)),
     ("posterior.cu", ("REAL=float",)),
+    ("products.cu", ("REAL=float",)),
+    ("graphs.cu", ()),
     ("images.cu", ("REAL=float",)),
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import closing
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 from bpfa._checks import check_instance, check_integer
 from bpfa.algorithms import Algorithm
 from bpfa.data import Rows, read_batches
+from bpfa.gpu.graphs import StepGraphs
 from bpfa.gpu.posterior import DevicePosterior
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
@@ -39,21 +41,28 @@ def svi_step(
     step: int,
     rho: float,
     stream: Stream,
+    graphs: StepGraphs | None = None,
 ) -> Moving:
     """Return the posterior after a step of size rho on a batch; `step` and the row ids key what is random.
 
-    The batch is on the device of the posterior, or will be copied to it.
+    The batch is on the device of the posterior, or will be copied to it, and small steps of a run that has
+    `graphs` are replayed there.
     """
     algorithm.check_suits(posterior, batch)
+    make_step: Any = _moved if graphs is None else partial(graphs.step, _moved)
     try:
-        view: Any = algorithm.view_of(posterior, stream.child("global").globals(step))
-        draws = stream.child("local").rows(batch.ids, step)
-        sums: Any = posterior.local_sums(algorithm.local, view, batch, draws)
-        moved: Moving = posterior.step(sums, rho, view.g_o)  # type: ignore[assignment]
+        moved: Moving = make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
         return moved
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
         raise NonFiniteError(step, posterior, str(error)) from error
+
+
+def _moved(posterior: Any, batch: Any, algorithm: Algorithm, *, step: int, rho: float, stream: Stream) -> Any:
+    view = algorithm.view_of(posterior, stream.child("global").globals(step))
+    draws = stream.child("local").rows(batch.ids, step)
+    sums = posterior.local_sums(algorithm.local, view, batch, draws)
+    return posterior.step(sums, rho, view.g_o)
 
 
 def svi(
@@ -113,11 +122,14 @@ def svi(
             f"expected {rows.n_rows} rows of {rows.n_columns} columns, as the data has"
         )
     seconds = 0.0
+    graphs = StepGraphs() if isinstance(posterior, DevicePosterior) else None
     # Closed with this generator, so that nothing goes on reading ahead.
     with closing(read_batches(rows, batch_size, stream, first_step)) as batches:
         for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
             started, rho = time.perf_counter(), schedule(step)
             batch = next(batches)
-            posterior = svi_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
+            posterior = svi_step(
+                posterior, batch, algorithm, step=step, rho=rho, stream=stream, graphs=graphs
+            )
             seconds += time.perf_counter() - started
             yield Progress(step, _epochs(step, rows.n_rows, batch_size), seconds, rho, posterior)

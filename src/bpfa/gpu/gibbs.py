@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bpfa.gpu.moment import Moment, number_arguments
+from bpfa.gpu.products import products_of_rows
 from bpfa.gpu.rows import C_NAMES, DeviceBatch
 from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
 from bpfa.gpu.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
@@ -265,7 +267,7 @@ def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
     cupy, n, D, KP = cupy_module(), len(batch), batch.n_columns, len(view.rows)
     if view.real != "float32" or D > TENSOR_COLUMNS:
         dense, _ = batch.dense(view.real)
-        return dense, cupy.matmul(dense, view.rows.T)
+        return dense, products_of_rows(dense, view.rows)
     dense, correlations = cupy.empty((n, D), np.float32), cupy.empty((n, KP), np.float32)
     n_steps, n_tiles, n_blocks = -(-D // 8), KP // 8, -(-n // TENSOR_ROWS)
     tile_bytes, room = 16 * 32 * n_steps, properties.shared_memory() - 4 * D
@@ -320,7 +322,7 @@ class Chain:
     view: DeviceView
     two_step: bool
     key: int
-    step: int
+    step: int | Moment
     first_sweep: int = 1
     burn_in: int = 0
     n_samples: int = 1
@@ -380,7 +382,7 @@ class Chain:
             np.int64(n), K, D,
             view.tiles, view.v_tiles, view.rows, gram, phi2, s, view.logit2, view.precisions,
             dense, correlations,
-            np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), np.uint32(self.step & 0xFFFFFFFF),
+            np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32), *number_arguments(self.step),
             self.first_sweep, self.burn_in, self.n_samples, start_z, start_w,
             *results, posterior, state, *(() if plan.n_resident is None else (plan.n_resident,)),
             shared=plan.shared,

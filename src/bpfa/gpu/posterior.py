@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bpfa.data import Batch
 from bpfa.features import FactorisedFeatures, JointFeatures
+from bpfa.gpu.moment import Moment, number_arguments, size_arguments
 from bpfa.gpu.rows import C_NAMES, DeviceBatch
 from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device
 from bpfa.gpu.sums import DeviceSums
@@ -69,6 +70,16 @@ class DevicePosterior:
                 precision=cupy.asarray(precision),
                 linear=cupy.asarray(linear),
             )
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """All that a step changes."""
+        return self.ab, self.state, self.precision, self.linear
+
+    def empty_like(self) -> DevicePosterior:
+        """Return a posterior of the same shape for a kernel to fill."""
+        ab, state, precision, linear = map(cupy_module().empty_like, self.arrays)
+        return replace(self, ab=ab, state=state, precision=precision, linear=linear)
 
     @property
     def joint(self) -> bool:
@@ -216,7 +227,7 @@ class DevicePosterior:
             sums.scalars[1] -= n_extra * len(batch)
         return sums
 
-    def step(self, sums: DeviceSums, rho: float, g_o: Any) -> DevicePosterior:
+    def step(self, sums: DeviceSums, rho: float | Moment, g_o: Any) -> DevicePosterior:
         """Move every natural parameter by rho towards the prior plus the sums scaled to N rows.
 
         A step whose sums are not finite is not made, nor is any later one: the last good state stays. That is
@@ -228,15 +239,17 @@ class DevicePosterior:
             ab, state = cupy.empty_like(self.ab), cupy.empty_like(self.state)
             scale = self.n_rows / sums.n_rows
             mean_field = sums.method == MEAN_FIELD
+            size, moment = size_arguments(rho)
+            number = 0.0 if isinstance(sums.step, Moment) else float(sums.step)
             launch(
                 self._kernel("step_beside"), 1, 256,
                 self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
                 sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
                 float(sums.n_rows), float(self.n_rows), *priors.beta(K),
-                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active", rho,
-                float(sums.step), ab, state,
+                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active",
+                size, number, moment, ab, state,
             )  # fmt: skip
-            shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, rho)
+            shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, size, moment)
             linear = cupy.empty_like(self.linear)
             complete = self.features_complete and sums.complete
             if self.joint:
@@ -256,9 +269,13 @@ class DevicePosterior:
                     *shared, precision, precision.shape[1], linear,
                 )  # fmt: skip
         moved = replace(self, ab=ab, state=state, precision=precision, linear=linear)
-        if sums.step % STEPS_BETWEEN_CHECKS == 0:
-            moved.check_finite()
-        return moved
+        return moved if isinstance(sums.step, Moment) else moved.checked(sums.step)
+
+    def checked(self, step: int) -> DevicePosterior:
+        """Return this posterior, which is that after a step; now and then, the device is asked about it."""
+        if step % STEPS_BETWEEN_CHECKS == 0:
+            self.check_finite()
+        return self
 
     def check_finite(self) -> None:
         """Refuse a posterior after a step that could not be made."""
@@ -267,12 +284,11 @@ class DevicePosterior:
             raise ValueError(f"the sums of step {failed} are not finite, or a precision is out of range")
 
 
-def _keyed(draws: GlobalDraws | None) -> tuple[bool, Any, Any, Any]:
+def _keyed(draws: GlobalDraws | None) -> tuple[Any, ...]:
     """Return whether to draw, and the words that key it."""
     if draws is None:
-        return False, np.uint32(0), np.uint32(0), np.uint32(0)
-    low = 0xFFFFFFFF
-    return True, np.uint32(draws.key & low), np.uint32(draws.key >> 32), np.uint32(draws.step & low)
+        return False, np.uint32(0), np.uint32(0), *number_arguments(0)
+    return True, np.uint32(draws.key & 0xFFFFFFFF), np.uint32(draws.key >> 32), *number_arguments(draws.step)
 
 
 def read_summaries(summaries: list[Any]) -> NDArray[np.float64]:

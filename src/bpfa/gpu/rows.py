@@ -58,6 +58,16 @@ class DeviceBatch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def resident(self) -> bool:
+        """Whether these are rows of a source that is on the device, where all its batches find theirs."""
+        return self.bases is not None
+
+    def with_ids(self, ids: Any) -> DeviceBatch:
+        """Return as many other rows of the source."""
+        counts = self.most_observed, self.mean_observed
+        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, *counts)
+
     def part(self, start: int, stop: int) -> DeviceBatch:
         """Return consecutive rows of the batch."""
         if start == 0 and stop == len(self):

@@ -57,7 +57,7 @@ class DeviceSums:
         self.xx: Any = cupy.zeros((1 if complete else D, K, K)) if joint else None
         self.x2: Any = None
         self.w2: Any = None
-        self.step = 0
+        self.step: Any = 0
         """Of the batch."""
 
     def add_kept(self, kept: Kept, batch: DeviceBatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bpfa.gpu.products import products_of_rows
 from bpfa.gpu.rows import C_NAMES
 from bpfa.gpu.runtime import cupy_module, kernel, launch
 from bpfa.view import GlobalView
@@ -123,14 +124,14 @@ class DeviceView:
     def gram(self) -> Any:
         """Products of the features, for complete rows: those of one lane after those of another."""
         cupy, KP = cupy_module(), len(self.rows)
-        products = cupy.matmul(self.rows, self.rows.T).reshape(KP, KP // TILE_FEATURES, TILE_FEATURES)
+        products = products_of_rows(self.rows, self.rows).reshape(KP, KP // TILE_FEATURES, TILE_FEATURES)
         return cupy.ascontiguousarray(products.swapaxes(1, 2))
 
     @cached_property
     def gram_of_fours(self) -> Any:
         """The same: of every lane four features after one another."""
         cupy, KP = cupy_module(), len(self.rows)
-        products = cupy.matmul(self.rows, self.rows.T).reshape(KP, KP // 64, 4, TILE_FEATURES)
+        products = products_of_rows(self.rows, self.rows).reshape(KP, KP // 64, 4, TILE_FEATURES)
         return cupy.ascontiguousarray(products.swapaxes(2, 3))
 
     @cached_property

@@ -39,6 +39,18 @@ __device__ inline Number& at_shared(unsigned address) {
   return *static_cast<Number*>(__cvta_shared_to_generic(address));
 }
 
+// --- steps ---------------------------------------------------------------------------------------------------
+
+// Number and size of a step, where a graph of kernels finds them: it is replayed with the arguments that it was
+// recorded with. Other launches have them as arguments, and no moment.
+struct Moment {
+  double rho;
+  unsigned step;
+};
+
+// Asked for whenever it is needed: a register that holds it for good is missed elsewhere.
+__device__ inline unsigned step_of(const Moment* moment, unsigned step) { return moment ? moment->step : step; }
+
 // --- random numbers: see philox.py ---------------------------------------------------------------------------
 
 enum Kind { UNIFORM = 0, NORMAL = 1, GLOBAL = 4 };

@@ -44,7 +44,9 @@ __device__ double digamma(double x) {
 
 // Log odds and precisions, drawn or expected; a shape below one is boosted as in log_gamma_draw.
 extern "C" __global__ void view_beside(const double* ab, const double* state, int K, bool sampled, unsigned key0,
-                                       unsigned key1, unsigned step, double* logit, real* logit2, double* precisions) {
+                                       unsigned key1, unsigned step, const Moment* moment, double* logit, real* logit2,
+                                       double* precisions) {
+  step = step_of(moment, step);
   const int k = blockIdx.x * blockDim.x + threadIdx.x;
   const int KP = (K + 63) / 64 * 64;
   if (k < K) {
@@ -81,8 +83,9 @@ extern "C" __global__ void place_view(const double* phi, const double* v, int v_
 
 // A draw of independent features, or their mean.
 extern "C" __global__ void view_factorised(const double* tau, int tau_columns, const double* mu, int K, int D,
-                                           bool sampled, unsigned key0, unsigned key1, unsigned step, double* phi,
-                                           real* tiles, real* rows) {
+                                           bool sampled, unsigned key0, unsigned key1, unsigned step,
+                                           const Moment* moment, double* phi, real* tiles, real* rows) {
+  step = step_of(moment, step);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= K * D) return;
   const int k = i / D, d = i % D;
@@ -101,8 +104,9 @@ extern "C" __global__ void view_factorised(const double* tau, int tau_columns, c
 // L t = h, then L^T phi = t + noise.
 extern "C" __global__ void view_joint(const double* factors, const double* transposed, int64 factor_stride,
                                       const double* h, int K, int D, bool sampled, unsigned key0, unsigned key1,
-                                      unsigned step, double* phi) {
+                                      unsigned step, const Moment* moment, double* phi) {
   extern __shared__ double t[];
+  step = step_of(moment, step);
   const int d = blockIdx.x;
   const double* factor = factors + d * factor_stride;
   const double* columns = transposed + d * factor_stride;
@@ -162,8 +166,10 @@ extern "C" __global__ void __launch_bounds__(256)
     step_beside(const double* ab, const double* state, const double* n, const double* total_zw2, const double* scalars,
                 const double* extra, const double* all_w2, const int* bad, const double* precisions, int K,
                 int n_samples, double batch_rows, double total_rows, double a0, double b0, double c0, double d0,
-                double e0, double f0, bool active, double rho, double step, double* new_ab, double* new_state) {
+                double e0, double f0, bool active, double rho, double step, const Moment* moment, double* new_ab,
+                double* new_state) {
   __shared__ double shared[256];
+  if (moment) rho = moment->rho, step = moment->step;
   const bool stay = refused(state, bad, precisions);
   const double scale = total_rows / batch_rows;
   double own_n = 0, own_zw2 = 0, own_active = 0;
@@ -196,8 +202,9 @@ __device__ inline double in_column(const double* array, int n_columns, int k, in
 extern "C" __global__ void step_factorised(const double* tau, int tau_columns, const double* mu, const double* T,
                                            const double* X2, int T_columns, const double* xr, const double* phi,
                                            const double* state, const int* bad, const double* precisions, int K, int D,
-                                           int n_samples, double scale, double rho, double* new_tau,
-                                           int new_tau_columns, double* new_mu) {
+                                           int n_samples, double scale, double rho, const Moment* moment,
+                                           double* new_tau, int new_tau_columns, double* new_mu) {
+  if (moment) rho = moment->rho;
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= K * D) return;
   const int k = i / D, d = i % D;
@@ -216,8 +223,9 @@ extern "C" __global__ void step_factorised(const double* tau, int tau_columns, c
 // P of matrix blockIdx.y, and h.
 extern "C" __global__ void step_joint(const double* P, int n_old, const double* h, const double* XX, int n_sums,
                                       const double* XY, const double* state, const int* bad, const double* precisions,
-                                      int K, int D, int n_samples, double scale, double rho, double* new_P,
-                                      double* new_h) {
+                                      int K, int D, int n_samples, double scale, double rho, const Moment* moment,
+                                      double* new_P, double* new_h) {
+  if (moment) rho = moment->rho;
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const bool stay = refused(state, bad, precisions);
   const double s_g_o = scale * precisions[0] / n_samples;

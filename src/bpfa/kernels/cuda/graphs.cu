@@ -1,0 +1,22 @@
+// In front of a graph that is replayed and after it: what its kernels read is brought to where they look for it, and
+// what they leave to where it can stay.
+#include "common.cuh"
+
+__device__ inline void copy(int64 n, const int64* from, int64* to) {
+  for (int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+       i += static_cast<int64>(gridDim.x) * blockDim.x)
+    to[i] = from[i];
+}
+
+// The four arrays of a posterior, of words of eight bytes; and where a step begins, the ids of its rows and its moment.
+extern "C" __global__ void copy_step(int64 n_ab, const int64* ab, int64* to_ab, int64 n_state, const int64* state,
+                                     int64* to_state, int64 n_precision, const int64* precision, int64* to_precision,
+                                     int64 n_linear, const int64* linear, int64* to_linear, int64 n_ids,
+                                     const int64* ids, int64* to_ids, double rho, unsigned step, Moment* moment) {
+  copy(n_ab, ab, to_ab);
+  copy(n_state, state, to_state);
+  copy(n_precision, precision, to_precision);
+  copy(n_linear, linear, to_linear);
+  copy(n_ids, ids, to_ids);
+  if (moment && blockIdx.x == 0 && threadIdx.x == 0) *moment = {rho, step};
+}
