@@ -22,8 +22,10 @@ from PIL import Image
 
 import bpfa
 from benchmarks.readme import table
-from bpfa import Algorithm, Schedule, kernels
+from bpfa import Algorithm, Schedule, algorithm, kernels
+from bpfa.data import read_batches
 from bpfa.gpu.gibbs import Chain
+from bpfa.gpu.graphs import StepGraphs
 from bpfa.gpu.local import Gibbs, MeanField, SpikeSlab
 from bpfa.gpu.posterior import DevicePosterior
 from bpfa.gpu.rows import DeviceBatch, rows_on_device
@@ -31,7 +33,7 @@ from bpfa.gpu.runtime import cupy_module, on_device
 from bpfa.images.patches import PatchRows
 from bpfa.initialise import random_posterior
 from bpfa.philox import Stream
-from bpfa.svi import svi
+from bpfa.svi import svi, svi_step
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -245,6 +247,41 @@ def cpu_seconds(view: Any, rows: PatchRows, n_rows: int) -> float:
     return float(np.median(times[1:]))
 
 
+def step_times(results: dict, arguments: argparse.Namespace) -> None:
+    """Steps from batch to posterior, as the loop makes them and without graphs."""
+    picture = standardised(image(arguments, "boat"))[None, :, :, None]
+    for share, name in ((0.2, "20% observed"), (1.0, "complete")):
+        rows = PatchRows(picture, np.random.default_rng(1).random(picture.shape) < share, (8, 8))
+        source = rows_on_device(rows)
+        start = DevicePosterior.of(random_posterior(rows, 256, seed=0), arguments.device, "float32")
+        for batch_size in (256, 1024, 4096, 16_384):
+            graphs, plain = (
+                float(np.median([seconds_a_step(source, start, batch_size, kind) for _ in range(3)]))
+                for kind in (StepGraphs(), None)
+            )
+            results["work"][f"a step, {batch_size:,} patches, {name}"] = {
+                "seconds": graphs,
+                "without_graphs": plain,
+                "note": f"without graphs {shown(plain)}",
+            }
+
+
+def seconds_a_step(source: Any, posterior: Any, batch_size: int, graphs: StepGraphs | None) -> float:
+    """Of 300 steps, after 100 others."""
+    chosen, schedule = algorithm("gibbs-ssvi", device=posterior.device), Schedule()
+    stream = Stream.from_seed(0)
+    batches = read_batches(source, batch_size, stream)
+    for step in range(1, 401):
+        if step == 101:
+            cupy_module().cuda.runtime.deviceSynchronize()
+            began = time.perf_counter()
+        posterior = svi_step(
+            posterior, next(batches), chosen, step=step, rho=schedule(step), stream=stream, graphs=graphs
+        )
+    posterior.check_finite()
+    return (time.perf_counter() - began) / 300
+
+
 def image(arguments: argparse.Namespace, name: str) -> np.ndarray:
     return np.asarray(Image.open(arguments.data / "images" / f"{name}.png").convert("L")).astype(np.float64)
 
@@ -351,6 +388,7 @@ def first_call(results: dict, arguments: argparse.Namespace) -> None:
 SECTIONS: dict[str, Callable[[dict, argparse.Namespace], None]] = {
     "ceilings": ceilings,
     "kernels": kernel_times,
+    "steps": step_times,
     "pictures": pictures,
     "tables": tables,
     "first call": first_call,

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from bpfa import Batch, GlobalPosterior, Priors
+from bpfa import Batch, GlobalPosterior, Priors, draw_data
 from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.view import GlobalView
 
@@ -64,3 +64,10 @@ def natural(posterior):
     """Every natural parameter by name."""
     features = {field.name: getattr(posterior.features, field.name) for field in fields(posterior.features)}
     return {name: getattr(posterior, name) for name in "abcdef"} | features
+
+
+def data_with_holes(N=600, D=12, K=5, share=0.4, seed=0):
+    """A matrix drawn from the model, in single precision as rows are kept on a device; NaN is missing."""
+    y = draw_data(N, D, K, g_o=100.0, g_w=1.0, seed=seed).y
+    rounded = y.astype(np.float32).astype(np.float64)
+    return np.where(np.random.default_rng(seed).random(y.shape) < share, np.nan, rounded)

@@ -17,12 +17,14 @@ import numpy as np
 from bpfa.gpu.moment import Moment, number_arguments
 from bpfa.gpu.posterior import DevicePosterior
 from bpfa.gpu.rows import DeviceBatch
-from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device
+from bpfa.gpu.runtime import available_memory, cupy_module, kernel, launch, on_device
 
 __all__ = ["StepGraphs"]
 
-# Rows x features x columns of a step up to which the host takes longer than the device.
-MOST_WORK = 2**28
+# Bytes that a graph may keep, and the share of what is available: a step that needs more keeps the device
+# busy for longer than the host takes to queue it.
+MOST_BYTES, MOST_SHARE = 2**28, 1 / 16
+# Of threads, that copy.
 MOST_BLOCKS = 512
 
 Step = Callable[..., DevicePosterior]
@@ -41,8 +43,13 @@ class StepGraph:
         # What is allocated meanwhile belongs to the graph for as long as there is one.
         self.memory: list[Any] = []
         queue, allocate = cupy.cuda.get_current_stream(), cupy.cuda.get_allocator()
+        n_left = min(MOST_BYTES, int(MOST_SHARE * available_memory()[0]))
 
         def lasting(n_bytes: int) -> Any:
+            nonlocal n_left
+            n_left -= n_bytes
+            if n_left < 0:
+                raise MemoryError("too large a step for a graph")
             with queue:
                 self.memory.append(allocate(n_bytes))
             return self.memory[-1]
@@ -109,18 +116,16 @@ class StepGraphs:
         stream: Any,
     ) -> DevicePosterior:
         """Return what `make_step` would return, to the bit."""
-        work = len(batch) * posterior.n_features * posterior.n_columns
-        graph: StepGraph | None = None
-        if isinstance(batch, DeviceBatch) and batch.resident and work <= MOST_WORK:
-            graph = self._graph(make_step, posterior, batch, algorithm, stream)
-        if graph is None:
-            return make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
         with on_device(posterior.device):
-            return graph.replay(posterior, batch, step, rho).checked(step)
+            graph = self._graph(make_step, posterior, batch, algorithm, stream)
+            if graph is not None:
+                return graph.replay(posterior, batch, step, rho).checked(step)
+        return make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
 
-    def _graph(
-        self, make_step: Step, posterior: DevicePosterior, batch: DeviceBatch, *how: Any
-    ) -> StepGraph | None:
+    def _graph(self, make_step: Step, posterior: DevicePosterior, batch: Any, *how: Any) -> StepGraph | None:
+        """Return the graph of the steps on such a batch; None where there is none, or not yet."""
+        if not isinstance(batch, DeviceBatch) or not batch.resident:
+            return None
         shape = len(batch), posterior.precision.shape
         if shape in self._seen and shape not in self._graphs:
             try:

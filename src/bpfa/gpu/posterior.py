@@ -78,7 +78,8 @@ class DevicePosterior:
 
     def empty_like(self) -> DevicePosterior:
         """Return a posterior of the same shape for a kernel to fill."""
-        ab, state, precision, linear = map(cupy_module().empty_like, self.arrays)
+        cupy = cupy_module()
+        ab, state, precision, linear = (cupy.empty(array.shape) for array in self.arrays)
         return replace(self, ab=ab, state=state, precision=precision, linear=linear)
 
     @property

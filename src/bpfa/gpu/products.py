@@ -16,7 +16,7 @@ FEW_PRODUCTS, BLOCK_ROWS = 2**29, 64
 
 
 def products_of_rows(A: Any, B: Any) -> Any:
-    """Return A B^T: by cuBLAS where it is much work, which CuPy does not record in the graphs of small steps."""
+    """Return A B^T: by cuBLAS where that is much work, which CuPy does not let be recorded in a graph."""
     cupy, (n, D), m, real = cupy_module(), A.shape, len(B), A.dtype.name
     if n * m * D > FEW_PRODUCTS:
         return cupy.matmul(A, B.T)

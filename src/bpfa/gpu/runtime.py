@@ -20,6 +20,7 @@ import numpy as np
 __all__ = [
     "CACHE_VARIABLE",
     "as_kernel_arguments",
+    "available_memory",
     "cache_folder",
     "card",
     "compiled",
@@ -132,7 +133,7 @@ def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator
         except cupy.cuda.memory.OutOfMemoryError as error:
             # What was to be computed is given up, and its arrays with it.
             traceback.clear_frames(error.__traceback__)
-            available, total = _available_memory()
+            available, total = available_memory()
             free = f"{available / 2**30:.3g} of {total / 2**30:.3g} GiB are free"
             raise MemoryError(
                 f"device={name!r}: out of memory ({error}); {free}. "
@@ -141,7 +142,7 @@ def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator
             ) from error
 
 
-def _available_memory() -> tuple[int, int]:
+def available_memory() -> tuple[int, int]:
     """Return the bytes that new arrays may take on the current device, and those that it has."""
     cupy = cupy_module()
     free, total = cupy.cuda.runtime.memGetInfo()
