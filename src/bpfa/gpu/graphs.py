@@ -24,7 +24,7 @@ __all__ = ["StepGraphs"]
 # Bytes that a graph may keep, and the share of what is available: a step that needs more keeps the device
 # busy for longer than the host takes to queue it.
 MOST_BYTES, MOST_SHARE = 2**28, 1 / 16
-# Of threads, that copy.
+# Blocks of threads that copy.
 MOST_BLOCKS = 512
 
 Step = Callable[..., DevicePosterior]
@@ -38,8 +38,8 @@ class StepGraph:
         self, make_step: Step, posterior: DevicePosterior, batch: DeviceBatch, algorithm: Any, stream: Any
     ) -> None:
         cupy = cupy_module()
-        self.moment, self.ids = Moment(), cupy.empty_like(batch.ids)
-        self.before = posterior.empty_like()
+        self.moment, self.before = Moment(), posterior.empty_like()
+        self.batch = batch.with_ids(cupy.empty_like(batch.ids))
         # What is allocated meanwhile belongs to the graph for as long as there is one.
         self.memory: list[Any] = []
         queue, allocate = cupy.cuda.get_current_stream(), cupy.cuda.get_allocator()
@@ -59,12 +59,7 @@ class StepGraph:
             recorder.begin_capture()
             try:
                 self.after = make_step(
-                    self.before,
-                    batch.with_ids(self.ids),
-                    algorithm,
-                    step=self.moment,
-                    rho=self.moment,
-                    stream=stream,
+                    self.before, self.batch, algorithm, step=self.moment, rho=self.moment, stream=stream
                 )
             except BaseException:
                 # Which says that the recording is spoilt; why is known already.
@@ -78,7 +73,7 @@ class StepGraph:
     ) -> DevicePosterior:
         """Return the posterior after a step."""
         number, _ = number_arguments(step)
-        _copy(posterior, self.before, len(batch), batch.ids, self.ids, rho, number, self.moment.there)
+        _copy(posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, self.moment.there)
         self.graph.launch()
         moved = self.after.empty_like()
         _copy(self.after, moved, 0, None, None, 0.0, np.uint32(0), None)
