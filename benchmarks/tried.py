@@ -93,7 +93,8 @@ def training(rows: Rows, problem: Problem, idea: Idea, seed: int) -> Iterator[Pr
     stream, N = Stream.from_seed(seed), rows.n_rows
     chosen = algorithm("gibbs-ssvi", n_jobs=1, burn_in=idea.burn_in, n_samples=idea.n_samples)
     posterior = random_posterior(rows, problem.n_features, seed=seed, features="joint", weights="active")
-    schedule = Schedule(*(idea.schedule or problem.schedule))
+    # The step sizes that suit both forms of the features.
+    schedule = Schedule(*(idea.schedule or problem.schedule["factorised"]))
     step, seconds, phi = 0, 0.0, np.empty(0)
     for epoch in count():
         share = idea.batch * idea.growth**epoch

@@ -90,13 +90,13 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
         "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
         is one, "numpy" for the specification they are tested against.
     **options
-        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for the others; `dtype`, and
-        `n_jobs` on the CPU.
+        `burn_in`, `n_samples`, `blocked` and `hide` for the Gibbs kinds (see `bpfa.local.Gibbs`), `n_sweeps`
+        for the others; `dtype`, and `n_jobs` on the CPU.
 
     Examples
     --------
     >>> algorithm("gibbs-ssvi", device="numpy", burn_in=5).local
-    Gibbs(burn_in=5, n_samples=3, blocked=True)
+    Gibbs(burn_in=5, n_samples=3, blocked=True, hide=0.0)
     >>> algorithm("gibs")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -107,6 +107,8 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     method = getattr(DEVICES[device.split(":")[0]], cell.method)
     for option in options:
         check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
+    if options.get("hide") and name == "gibbs":
+        raise ValueError(f"hide={options['hide']}: a sampler has to see all of a row; expected 0")
     if device.startswith("cuda"):
         options["device"] = device
     return Algorithm(name, cell.view, method(**options))

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from bpfa._checks import check_integer
 
-__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32"]
+__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "hidden_below", "philox4x32"]
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -218,6 +218,17 @@ class GlobalDraws:
         return counters
 
 
+def hidden_below(share: float) -> int:
+    """Return the word below which random words are with this probability.
+
+    Examples
+    --------
+    >>> hidden_below(0.0), hidden_below(0.25) == 2**30
+    (0, True)
+    """
+    return int(share * 2**32)
+
+
 def _grid(words: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
     return (words.astype(np.float64) + 0.5) * 2.0**-32
@@ -253,6 +264,14 @@ class RowDraws:
         counters[..., 3] = np.uint32(self.step & 0xFFFFFFFF)
         blocks = philox4x32(counters, self.key)
         return blocks.swapaxes(2, 3).reshape(len(self.ids), 64 * n_groups)[:, :n_features]
+
+    def hidden(self, share: float, n_columns: int) -> NDArray[np.bool_]:
+        """Return which entries to hide, each with this probability, shape (rows, n_columns).
+
+        Sweeps count from one: the words of sweep 0 are those of the columns.
+        """
+        hidden: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(hidden_below(share))
+        return hidden
 
     def uniform(self, sweep: int, n_features: int) -> NDArray[np.float64]:
         """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""

@@ -101,6 +101,8 @@ def train(
         goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
+        `hide` for "gibbs-ssvi" and "mimno-svi" on the CPU, the share of a row's entries that its chain does
+        not see while features learn from all of them, which keeps long runs from fitting single entries;
         `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
 
     Yields
@@ -178,4 +180,7 @@ def _warm(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) ->
             f"expected {rows.n_rows} and {n_features}"
         )
     assert isinstance(chosen.local, Gibbs)
+    if chosen.local.hide:
+        # What a step hides, the step before it has seen.
+        raise ValueError(f"hide={chosen.local.hide}: expected 0 where chains go on")
     return WarmGibbs(chosen.local, chains)

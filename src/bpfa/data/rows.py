@@ -76,6 +76,10 @@ class Batch:
         """Number of columns D."""
         return int(self.values.shape[1])
 
+    def without(self, hidden: NDArray[np.bool_]) -> Batch:
+        """Return the same rows with more entries missing."""
+        return Batch(self.values, self.observed & ~hidden, self.ids)
+
     def padded_to(self, n_columns: int) -> Batch:
         """Return the same rows with columns of observed zeros up to this number of columns."""
         n_extra = n_columns - self.n_columns

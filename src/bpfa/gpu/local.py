@@ -137,6 +137,8 @@ class Gibbs(OnDevice, local.Gibbs):
     def __post_init__(self) -> None:
         OnDevice.__post_init__(self)
         local.Gibbs.__post_init__(self)
+        if self.hide:
+            raise ValueError(f"hide={self.hide}: on the CPU only, as yet; expected 0, or device='cpu'")
 
     @property
     def _method(self) -> int:

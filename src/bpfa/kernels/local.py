@@ -16,7 +16,7 @@ from bpfa.kernels import _cpu
 from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB, finished_sums
 from bpfa.local.base import LocalState, checked_start
 from bpfa.local.variational import LocalPosterior
-from bpfa.philox import RowDraws
+from bpfa.philox import RowDraws, hidden_below
 from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
@@ -76,6 +76,7 @@ class Kernel:
         burn_in: int = 0,
         n_samples: int = 1,
         n_sweeps: int = 0,
+        hide: float = 0.0,
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
         K, D = view.phi.shape
@@ -125,6 +126,7 @@ class Kernel:
                 burn_in=burn_in,
                 n_samples=n_samples,
                 n_sweeps=n_sweeps,
+                hide=hidden_below(hide),
                 sums=sums,
                 **filled,
                 n_threads=self.n_jobs or 0,
@@ -218,11 +220,11 @@ class Gibbs(Kernel, local.Gibbs):
         return sums
 
     def sums_and_state(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState, *, joint: bool
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> tuple[LocalSums | JointSums, LocalState]:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         raw = RawSums(view, batch, joint=joint)
-        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True)[1]
+        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, hide=self.hide)[1]
         assert planes is not None
         return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
 
@@ -230,7 +232,7 @@ class Gibbs(Kernel, local.Gibbs):
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> LocalSums | JointSums:
         raw = RawSums(view, batch, joint=joint)
-        self._swept(view, batch, draws, start, sums=raw.arrays)
+        self._swept(view, batch, draws, start, sums=raw.arrays, hide=self.hide)
         return raw.finish(self._method, self.n_samples)
 
     def _swept(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from bpfa._checks import Array, check_integer
+from bpfa._checks import Array, check_integer, check_number
 from bpfa.data import Batch
 from bpfa.local.base import LocalState, Residual, checked_start, slab
 from bpfa.philox import MAX_SWEEP, RowDraws
@@ -32,6 +32,10 @@ class Gibbs:
     blocked : bool
         Draw z and w together, w integrated out of the odds (the default, it mixes better), or z given w and
         then w given z, as the paper words it.
+    hide : float
+        Share of the observed entries of a row, others at every step, that its chain does not see when sums
+        are taken, though the sums are over all of them. Features then have to predict entries, and cannot fit
+        what single ones happen to be; and the noise is what predictions are off by. At most 0.9.
 
     Examples
     --------
@@ -45,12 +49,14 @@ class Gibbs:
     burn_in: int = 3
     n_samples: int = 3
     blocked: bool = True
+    hide: float = 0.0
 
     def __post_init__(self) -> None:
         check_integer("burn_in", self.burn_in, low=0, high=MAX_SWEEP // 2)
         check_integer("n_samples", self.n_samples, low=1, high=MAX_SWEEP // 2)
         if not isinstance(self.blocked, bool):
             raise TypeError(f"blocked={self.blocked!r}: expected True or False")
+        check_number("hide", self.hide, low=0.0, high=0.9)
 
     def chain(
         self,
@@ -99,23 +105,26 @@ class Gibbs:
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalSums:
         """Sums over the rows of a batch, averaged over the kept sweeps."""
-        kept = self._kept(view, batch, draws, start)
-        return LocalSums.average([LocalSums.of(view, batch, sample) for sample in kept])
+        sums, _ = self.sums_and_state(view, batch, draws, start, joint=False)
+        assert isinstance(sums, LocalSums)
+        return sums
 
     def joint_sums(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> JointSums:
         """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
-        kept = self._kept(view, batch, draws, start)
-        return JointSums.average([JointSums.of(view, batch, sample) for sample in kept])
+        sums, _ = self.sums_and_state(view, batch, draws, start, joint=True)
+        assert isinstance(sums, JointSums)
+        return sums
 
     def sums_and_state(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState, *, joint: bool
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> tuple[LocalSums | JointSums, LocalState]:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
         kept: list[Any] = []
-        states = self.chain(view, batch, draws, self.burn_in + self.n_samples, start)
+        seen = batch.without(draws.hidden(self.hide, batch.n_columns)) if self.hide else batch
+        states = self.chain(view, seen, draws, self.burn_in + self.n_samples, start)
         for sweep, state in enumerate(states, start=1):
             if sweep > self.burn_in:
                 kept.append(form.of(view, batch, moments(view, state)))

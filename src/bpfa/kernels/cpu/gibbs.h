@@ -26,6 +26,10 @@ struct GibbsScratch {
   std::int32_t* active;    // KP: the features that are on, ascending
   Real* square;            // KP: sum of x^2 over the kept samples; zero between rows
   std::int32_t* ever;      // KP: the features that were on in any kept sample
+  // Where entries are hidden from chains:
+  std::uint32_t* hidden_words;  // D, and up to whole groups of words
+  std::uint8_t* seen;           // DP
+  Real* y;                      // DP: the row, zero where it is not seen
 };
 
 // Standard normal numbers of the features that are on, sixteen at a time.
@@ -150,7 +154,17 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
   const RowKey key(settings.key, static_cast<std::uint64_t>(rows.ids[i]), settings.step);
   const std::size_t at = static_cast<std::size_t>(i) * g.K;
   const Real* y = rows.values + i * g.D;
-  row.begin(y, rows.observed ? rows.observed + i * g.D : nullptr);
+  const std::uint8_t* observed = rows.observed ? rows.observed + i * g.D : nullptr;
+  if (settings.hide) {
+    row_words(key, bpfa::kUniform, 0, g.D, t.hidden_words);
+    for (int d = 0; d < g.D; ++d) {
+      t.seen[d] = (!observed || observed[d]) && t.hidden_words[d] >= settings.hide;
+      t.y[d] = t.seen[d] ? y[d] : Real(0);
+    }
+    row.begin(t.y, t.seen);
+  } else {
+    row.begin(y, observed);
+  }
   for (int b = 0; b < g.KP; b += W) store(t.x + b, Vec<Real>{});
   int n_active = 0;
   if (rows.start_z) {

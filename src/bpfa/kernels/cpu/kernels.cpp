@@ -33,6 +33,9 @@ BPFA_INLINE void gibbs_rows(const Globals<Real>& g, const Settings& settings, co
   t.active = carver.take<std::int32_t>(g.KP);
   t.square = carver.take<Real>(g.KP);
   t.ever = carver.take<std::int32_t>(g.KP);
+  t.hidden_words = carver.take<std::uint32_t>(bpfa::padded(g.D, bpfa::kFeaturePadding));
+  t.seen = carver.take<std::uint8_t>(g.DP);
+  t.y = carver.take<Real>(g.DP);
   for (int k = 0; k < g.KP; ++k) t.square[k] = 0;
   const int lists_per_row = settings.n_samples + 1;
   ListWriter<Real> writer{chunk, lists_per_row, static_cast<std::size_t>(slot) * lists_per_row * g.K};
@@ -69,7 +72,8 @@ BPFA_INLINE void variational_rows(const Globals<Real>& g, const Settings& settin
 template <class Real>
 std::size_t scratch_bytes(int K, int D) {
   const std::size_t KP = bpfa::padded(K, bpfa::kFeaturePadding), DP = bpfa::padded(D, bpfa::kColumnPadding);
-  const std::size_t gibbs = (11 * KP + DP) * sizeof(Real) + 4 * KP * 4 + DP * (4 + sizeof(void*));
+  const std::size_t words = bpfa::padded(D, bpfa::kFeaturePadding);
+  const std::size_t gibbs = (11 * KP + 2 * DP) * sizeof(Real) + 4 * KP * 4 + DP * (5 + sizeof(void*)) + 4 * words;
   const std::size_t variational = (8 * KP + 2 * DP) * BPFA_BYTES;
   // Some more for what the alignment of each array costs.
   const std::size_t rows = (gibbs > variational ? gibbs : variational) + 16 * bpfa::kAlignment;
@@ -92,7 +96,7 @@ void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Rea
   }
   const Carver carver{static_cast<char*>(scratch)};
   const bool gibbs = settings.method == bpfa::Method::kGibbs || settings.method == bpfa::Method::kGibbsTwoStep;
-  if (gibbs && (rows.observed || !g.gram))
+  if (gibbs && (rows.observed || settings.hide || !g.gram))
     gibbs_rows<Real, MissingRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
   else if (gibbs)
     gibbs_rows<Real, CompleteRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);

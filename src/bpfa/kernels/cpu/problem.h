@@ -66,10 +66,11 @@ struct Settings {
   Method method;
   std::uint64_t key;
   std::uint32_t step;
-  int first_sweep;  // number of the first sweep, 1 for a chain that begins here
-  int burn_in;      // sweeps before the first one kept (Gibbs)
-  int n_samples;    // sweeps kept (Gibbs)
-  int n_sweeps;     // sweeps (variational)
+  int first_sweep;     // number of the first sweep, 1 for a chain that begins here
+  int burn_in;         // sweeps before the first one kept (Gibbs)
+  int n_samples;       // sweeps kept (Gibbs)
+  int n_sweeps;        // sweeps (variational)
+  std::uint32_t hide;  // chains do not see entries whose random word is below this (Gibbs)
 };
 
 template <class Real>
