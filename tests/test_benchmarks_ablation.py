@@ -41,7 +41,8 @@ def small(tmp_path, monkeypatch):
 
 
 def test_the_grid_has_every_cell_that_exists():
-    cells = list(grid())
+    assert len(list(grid(ablation.PROBLEMS["cytometry"]))) == 21
+    cells = list(grid(ablation.PROBLEMS["house 20 %"]))
     assert len(cells) == len(set(cells)) == 23
     assert [str(cell) for cell in cells if cell.hide] == [
         f"gibbs-ssvi, {features}, active weights, 10% hidden" for features in ("factorised", "joint")
@@ -53,15 +54,16 @@ def test_the_grid_has_every_cell_that_exists():
 def test_all_cells_run_and_are_not_run_again(small, capsys):
     assert main([*small, "--problems", "house 20 %", "cytometry"]) == 0
     first = capsys.readouterr().out
-    assert "46 of 46 cells to run" in first
+    assert "44 of 44 cells to run" in first
     records = json.loads(ablation.RESULTS.read_text())
-    assert len(records) == 46
+    assert len(records) == 44
     for record in records:
         result = record["result"]
         assert np.isfinite([result["log_likelihood"], result["mse"], result["noise_std"]]).all()
         assert ("psnr" in result) == record["settings"]["problem"].startswith("house")
         assert 0 <= result["coverage"] <= 1
-        assert ("integrated" in result) == (record["settings"]["algorithm"] == "gibbs-ssvi")
+        integrated = "psnr" in result and record["settings"]["algorithm"] == "gibbs-ssvi"
+        assert ("integrated" in result) == integrated
         assert result["steps"] >= 1
     assert ablation.FIGURE.with_suffix(".png").exists()
     assert main([*small, "--problems", "house 20 %"]) == 0
