@@ -66,6 +66,10 @@ CHOICES = {
     "1000 steps": Choice(model={"max_steps": 1000}),
     "250 steps": Choice(model={"max_steps": 250}),
     "2000 steps": Choice(model={"max_steps": 2000}),
+    "nothing hidden from chains": Choice(model={"hide": 0.0}),
+    "nothing hidden, 1000 steps": Choice(model={"hide": 0.0, "max_steps": 1000}),
+    "a tenth hidden": Choice(model={"hide": 0.1}),
+    "a fifth hidden": Choice(model={"hide": 0.2}),
     "patches of 8 x 8": Choice(patch_size=8),
     "patches of 12 x 12": Choice(patch_size=12),
     "patches of 16 x 16": Choice(patch_size=16),
@@ -161,6 +165,7 @@ def model_settings(choice: Choice, n_rows: int, task: Task) -> dict[str, Any]:
         "step_decay": defaults.STEP_DECAY,
         "features": defaults.FEATURES,
         "init": defaults.INIT,
+        "hide": defaults.default_hide(task.observed),
     } | choice.model
     if choice.shrunk_pi:
         settings["priors"] = Priors(a=settings["priors"].a, b=choice.shrunk_pi * n_rows)

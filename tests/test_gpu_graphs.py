@@ -60,7 +60,14 @@ def assert_same_steps(ours, theirs):
 @pytest.mark.parametrize("n_columns", [12, 150])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"algorithm": "mimno-svi"}, {"dtype": "float64"}, {"blocked": False}, {"weights": "active"}],
+    [
+        {},
+        {"algorithm": "mimno-svi"},
+        {"dtype": "float64"},
+        {"blocked": False},
+        {"weights": "active"},
+        {"hide": 0.2},
+    ],
 )
 def test_the_same_bits(options, n_columns, share, replayed, without):
     """Whoever keeps the posteriors of all steps: batches have two sizes, of which each is recorded once."""

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from bpfa import Batch, ChainStore, algorithm, draw_data, local, train
+from bpfa import BPFA, Batch, ChainStore, algorithm, draw_data, local, train
+from bpfa.images import inpaint
 from bpfa.philox import Stream
 from bpfa.statistics import LocalSums
 from bpfa.view import GlobalView
@@ -96,3 +97,37 @@ def test_bad_shares(hide):
 def test_not_where_chains_go_on():
     with pytest.raises(ValueError, match=r"hide=0\.3: expected 0 where chains go on"):
         train(np.ones((5, 2)), 3, hide=HIDE, chains=ChainStore(5, 3))
+
+
+def test_of_a_fit(tmp_path):
+    """A fit hides entries from its chains, and its file says so; predictions see everything."""
+    data = draw_data(300, 12, 4, g_o=50.0, g_w=1.0, seed=0)
+    plain, hiding = (
+        BPFA(4, max_steps=20, random_state=0, n_jobs=1, hide=hide).fit(data.y) for hide in (0.0, HIDE)
+    )
+    assert plain.posterior_.noise_std < hiding.posterior_.noise_std
+    assert hiding.settings_.options["hide"] == HIDE
+    hiding.save(tmp_path / "model")
+    loaded = BPFA.load(tmp_path / "model")
+    assert loaded.settings_ == hiding.settings_
+    np.testing.assert_array_equal(loaded.transform(data.y), hiding.transform(data.y))
+
+
+@pytest.mark.parametrize(("algorithm", "message"), [("mf-ssvi", "for 'gibbs-ssvi'"), ("gibbs", "a sampler")])
+def test_of_a_fit_that_cannot_hide(algorithm, message):
+    with pytest.raises(ValueError, match=rf"hide=0\.3: {message}"):
+        BPFA(2, algorithm=algorithm, max_steps=2, hide=HIDE).fit(
+            np.random.default_rng(0).normal(size=(20, 3))
+        )
+
+
+@pytest.mark.parametrize(("share", "hide"), [(0.2, 0.1), (0.6, 0.0)])
+def test_of_pictures(share, hide):
+    """By default where few pixels are observed; never where the algorithm has no chains."""
+    rng = np.random.default_rng(0)
+    picture, missing = rng.normal(size=(16, 16)), rng.random((16, 16)) > share
+    small = {"patch_size": 4, "n_components": 4, "max_steps": 2, "n_draws": 2, "random_state": 0}
+    assert inpaint(picture, missing, **small).model.settings_.options["hide"] == hide
+    assert inpaint(picture, missing, hide=0.5, **small).model.settings_.options["hide"] == 0.5
+    for name in ("mf-ssvi", "gibbs"):
+        assert not inpaint(picture, missing, algorithm=name, **small).model.settings_.options.get("hide")

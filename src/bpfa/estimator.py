@@ -85,6 +85,10 @@ class BPFA(ReadingMixin, BaseEstimator):
         Step t has size (t + step_delay)^-step_decay.
     burn_in, n_samples : int
         Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
+    hide : float
+        Share of a row's entries, others at every step, that its chain does not see while features and noise
+        learn from all of them, for "gibbs-ssvi" and "mimno-svi". It keeps long fits of few entries from
+        fitting single ones, as in pictures of which most pixels are missing; where entries are many it loses.
     n_sweeps : int
         Sweeps over the features in a step, for the variational kinds.
     init : {"auto", "principal", "random", "data", "gibbs"}
@@ -182,6 +186,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         step_decay: float = 0.6,
         burn_in: int = 3,
         n_samples: int = 3,
+        hide: float = 0.0,
         n_sweeps: int = 10,
         init: str = "auto",
         standardize: bool = True,
@@ -209,6 +214,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         self.step_decay = step_decay
         self.burn_in = burn_in
         self.n_samples = n_samples
+        self.hide = hide
         self.n_sweeps = n_sweeps
         self.init = init
         self.standardize = standardize

@@ -14,6 +14,7 @@ from bpfa._checks import check_choice, check_integer, check_number
 from bpfa.algorithms import ALGORITHMS, check_device
 from bpfa.features import FEATURES
 from bpfa.fitting import Settings
+from bpfa.local.gibbs import MOST_HIDDEN
 from bpfa.model import as_priors
 from bpfa.philox import Stream
 from bpfa.posterior import WEIGHTS
@@ -100,13 +101,17 @@ def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
         raise ValueError("revise=True: nothing is held out that could judge; expected held_out > 0")
 
 
-def local_options(parameters: dict[str, Any], method: str) -> dict[str, int]:
+def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
     """Return the options of a local method."""
+    hide = check_number("hide", parameters["hide"], low=0.0, high=MOST_HIDDEN)
     if method == "Gibbs":
         return {
             "burn_in": check_integer("burn_in", parameters["burn_in"], low=0),
             "n_samples": check_integer("n_samples", parameters["n_samples"], low=1),
+            "hide": hide,
         }
+    if hide:
+        raise ValueError(f"hide={hide}: for 'gibbs-ssvi' and 'mimno-svi'; expected 0")
     return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1)}
 
 

@@ -16,6 +16,7 @@ from bpfa import local
 from bpfa._checks import Array, check_choice
 from bpfa.data import Batch
 from bpfa.gpu.gibbs import Chain
+from bpfa.gpu.hidden import of_whole_rows, with_hidden
 from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
 from bpfa.gpu.sums import N_CHUNKS, DeviceSums
@@ -137,8 +138,6 @@ class Gibbs(OnDevice, local.Gibbs):
     def __post_init__(self) -> None:
         OnDevice.__post_init__(self)
         local.Gibbs.__post_init__(self)
-        if self.hide:
-            raise ValueError(f"hide={self.hide}: on the CPU only, as yet; expected 0, or device='cpu'")
 
     @property
     def _method(self) -> int:
@@ -179,7 +178,12 @@ class Gibbs(OnDevice, local.Gibbs):
             for first in range(0, max(len(rows), 1), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)
-                kept = chain.kept(part, _part_of(started, first, last))
+                given = part
+                if self.hide:
+                    given = with_hidden(part, seen.real, self.hide, draws.key, draws.step)
+                kept = chain.kept(given, _part_of(started, first, last))
+                if self.hide:
+                    kept = of_whole_rows(kept, part, seen)
                 # Once the chains are under way: the device need not wait for this.
                 sums = sums or DeviceSums(
                     seen,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-__all__ = ["default_patch_size", "default_steps", "default_stride"]
+__all__ = ["default_hide", "default_patch_size", "default_steps", "default_stride"]
 
 # Features that a picture may have: those it does not need stay unused.
 N_COMPONENTS = 256
@@ -20,6 +20,8 @@ INIT = "data"
 BURN_IN = 15
 # Draws behind a picture.
 N_DRAWS = 8
+# Below this share of observed pixels patches say little; and what share of those chains then do not see.
+FEW_OBSERVED, HIDE = 1 / 3, 0.1
 # Pixels of a patch that should be observed, and the narrowest and the widest patch that this may lead to.
 OBSERVED_PIXELS, NARROW, WIDE = 50, 8, 16
 # Numbers that a patch may have; where there are so many channels that it would have more, it is narrower, but
@@ -65,7 +67,21 @@ def default_steps(observed: float) -> int:
     >>> default_steps(1.0), default_steps(0.2)
     (2000, 500)
     """
-    return 2000 if observed >= 1 / 3 else 500
+    return 2000 if observed >= FEW_OBSERVED else 500
+
+
+def default_hide(observed: float) -> float:
+    """Return the share of a patch's observed pixels that its chain does not see in a step.
+
+    Nothing, but a tenth where less than a third of the pixels is observed: features that have to predict
+    pixels do not fit what single ones happen to be, however long they learn.
+
+    Examples
+    --------
+    >>> default_hide(1.0), default_hide(0.2)
+    (0.0, 0.1)
+    """
+    return 0.0 if observed >= FEW_OBSERVED else HIDE
 
 
 def default_stride(size: tuple[int, int]) -> int:

@@ -41,6 +41,7 @@ def inpaint(
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
     init: str = defaults.INIT,
+    hide: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
     max_time: float | None = None,
@@ -76,6 +77,9 @@ def inpaint(
         Largest number of features; 256 by default.
     algorithm, features, priors, init : optional
         As in `BPFA`.
+    hide : float, optional
+        As in `BPFA`; by default a tenth where less than a third of the pixels is observed, and nothing
+        elsewhere or for algorithms that have no chains.
     max_epochs, max_steps, max_time : optional
         Limits of the training, of which the first that is reached ends it, as in `BPFA`; 2000 steps by
         default, 500 where less than a third of the pixels is observed. The restoration after it takes its own
@@ -122,6 +126,7 @@ def inpaint(
         features=features,
         priors=priors,
         init=init,
+        hide=hide,
         max_epochs=max_epochs,
         max_steps=max_steps,
         max_time=max_time,
@@ -151,6 +156,7 @@ def denoise(
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
     init: str = defaults.INIT,
+    hide: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
     max_time: float | None = None,
@@ -169,8 +175,9 @@ def denoise(
         As in `inpaint`, and so are all other parameters; nothing need be missing.
     mask : boolean array-like, optional
         True where a pixel is missing.
-    channel_axis, stack_axis, patch_size, stride, n_components, algorithm, features, priors, init : optional
-    max_epochs, max_steps, max_time, n_draws, random_state, device, n_jobs, verbose, callbacks : optional
+    channel_axis, stack_axis, patch_size, stride, n_components, algorithm, features, priors : optional
+    init, hide, max_epochs, max_steps, max_time, n_draws, random_state, device, n_jobs : optional
+    verbose, callbacks : optional
 
     Returns
     -------
@@ -199,6 +206,7 @@ def denoise(
         features=features,
         priors=priors,
         init=init,
+        hide=hide,
         max_epochs=max_epochs,
         max_steps=max_steps,
         max_time=max_time,
@@ -229,8 +237,12 @@ def _restored(
     rows = PatchRows(canvas.values, canvas.observed, size)
     if parameters["n_components"] is None:
         parameters["n_components"] = min(rows.n_rows, defaults.N_COMPONENTS)
+    observed = float(canvas.observed.mean())
     if all(parameters[name] is None for name in ("max_epochs", "max_steps", "max_time")):
-        parameters["max_steps"] = defaults.default_steps(float(canvas.observed.mean()))
+        parameters["max_steps"] = defaults.default_steps(observed)
+    if parameters["hide"] is None:
+        hides = parameters["algorithm"] in ("gibbs-ssvi", "mimno-svi")
+        parameters["hide"] = defaults.default_hide(observed) if hides else 0.0
     model = BPFA(
         batch_size=min(rows.n_rows, defaults.BATCH_SIZE),
         step_delay=defaults.STEP_DELAY,

@@ -16,7 +16,10 @@ from bpfa.philox import MAX_SWEEP, RowDraws
 from bpfa.statistics import JointSums, LocalMoments, LocalSums
 from bpfa.view import GlobalView
 
-__all__ = ["Gibbs"]
+__all__ = ["MOST_HIDDEN", "Gibbs"]
+
+# Share of the entries of a row that may be hidden from its chain.
+MOST_HIDDEN = 0.9
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Gibbs:
         check_integer("n_samples", self.n_samples, low=1, high=MAX_SWEEP // 2)
         if not isinstance(self.blocked, bool):
             raise TypeError(f"blocked={self.blocked!r}: expected True or False")
-        check_number("hide", self.hide, low=0.0, high=0.9)
+        check_number("hide", self.hide, low=0.0, high=MOST_HIDDEN)
 
     def chain(
         self,

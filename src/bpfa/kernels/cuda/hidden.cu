@@ -1,0 +1,63 @@
+// Entries that chains do not see: rows without them in front of the chains, and after them what the chains have left of
+// the whole rows. A warp a row.
+#include "common.cuh"
+
+#define FOR_ROWS(row, n_rows)                                                                                  \
+  for (int64 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, n_warps = gridDim.x * (blockDim.x / 32); \
+       row < n_rows; row += n_warps)
+
+// The rows one after another, zero and not observed where an entry is missing or its random word is below `hide`.
+extern "C" __global__ void hide_entries(const real* values, const unsigned char* observed, const int64* ids,
+                                        const int64* bases, const int* offsets, int64 n_rows, int D, unsigned hide,
+                                        unsigned key0, unsigned key1, unsigned step_number, const Moment* moment,
+                                        real* seen_values, unsigned char* seen) {
+  FOR_ROWS(row, n_rows) {
+    const int64 base = bases ? bases[ids[row]] : row * D;
+    for (int d = threadIdx.x % 32; d < D; d += 32) {
+      // Columns have the words of sweep 0, as features have those of the others.
+      const uint4 words = row_words(UNIFORM, 0, ids[row], step_of(moment, step_number), d / 64, d % 16, key0, key1);
+      const int64 at = base + offsets[d];
+      const bool sees = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= hide;
+      seen_values[row * D + d] = sees ? values[at] : 0;
+      seen[row * D + d] = sees;
+    }
+  }
+}
+
+// Residuals of the kept samples over all that is observed, their squares, and what is observed.
+extern "C" __global__ void whole_rows(const real* values, const unsigned char* observed, const int64* ids,
+                                      const int64* bases, const int* offsets, int64 n_rows, int n_samples, int K, int D,
+                                      const real* phi, const int* counts, const Entry* entries, real* residuals,
+                                      unsigned short* masks, double* squares, int* n_observed) {
+  const int lane = threadIdx.x % 32, n_words = (D + 15) / 16;
+  FOR_ROWS(row, n_rows) {
+    const int64 base = bases ? bases[ids[row]] : row * D;
+    double own_squares = 0;
+    int own_observed = 0;
+    for (int first = 0; first < D; first += 32) {
+      const int d = first + lane;
+      const int64 at = d < D ? base + offsets[d] : 0;
+      const bool o = d < D && (observed == nullptr || observed[at]);
+      const unsigned word = __ballot_sync(EVERY_LANE, o);
+      own_observed += __popc(word);
+      if (masks && lane < 2 && first / 16 + lane < n_words)
+        masks[row * n_words + first / 16 + lane] = static_cast<unsigned short>(word >> 16 * lane);
+      if (d >= D) continue;
+      for (int sample = 0; sample < n_samples; ++sample) {
+        const int64 kept = sample * n_rows + row;
+        real r = o ? values[at] : 0;
+        for (int j = 0; o && j < counts[kept]; ++j) {
+          const Entry entry = entries[kept * K + j];
+          r -= entry.weight * phi[static_cast<int64>(entry.feature) * D + d];
+        }
+        residuals[kept * D + d] = r;
+        own_squares += static_cast<double>(r) * r;
+      }
+    }
+    own_squares = lane_sum<32>(own_squares);
+    if (lane == 0) {
+      squares[row] = own_squares;
+      if (n_observed) n_observed[row] = own_observed;
+    }
+  }
+}
