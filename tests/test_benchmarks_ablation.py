@@ -71,7 +71,8 @@ def test_all_cells_run_and_are_not_run_again(small, capsys):
     assert json.loads(ablation.RESULTS.read_text()) == records
     page = markdown(records)
     assert page.count("gibbs-ssvi, joint, active weights, chains go on") == 2
-    assert page.count("Joint features with active weights") == 2
+    assert page.count("Joint features with active weights") == 3
+    assert page.count("Joint features with active weights and 10% hidden") == 1
 
 
 def test_a_problem_without_its_file_is_left_out(small, capsys):
