@@ -83,9 +83,10 @@ def test_training(features):
     assert noise_std(0.0) < noise_std(HIDE) < 1.3 * 0.2
 
 
-def test_not_for_the_sampler():
-    with pytest.raises(ValueError, match=r"hide=0\.3: a sampler has to see all of a row"):
-        algorithm("gibbs", hide=HIDE)
+@pytest.mark.parametrize("name", ["mimno-svi", "gibbs"])
+def test_for_gibbs_ssvi_alone(name):
+    with pytest.raises(ValueError, match=rf"hide=0\.3: for 'gibbs-ssvi', not for '{name}'"):
+        algorithm(name, hide=HIDE)
 
 
 @pytest.mark.parametrize("hide", [-0.1, 0.95, np.nan])
@@ -113,21 +114,19 @@ def test_of_a_fit(tmp_path):
     np.testing.assert_array_equal(loaded.transform(data.y), hiding.transform(data.y))
 
 
-@pytest.mark.parametrize(("algorithm", "message"), [("mf-ssvi", "for 'gibbs-ssvi'"), ("gibbs", "a sampler")])
-def test_of_a_fit_that_cannot_hide(algorithm, message):
-    with pytest.raises(ValueError, match=rf"hide=0\.3: {message}"):
-        BPFA(2, algorithm=algorithm, max_steps=2, hide=HIDE).fit(
-            np.random.default_rng(0).normal(size=(20, 3))
-        )
+@pytest.mark.parametrize("name", ["mf-ssvi", "mimno-svi", "gibbs"])
+def test_of_a_fit_that_cannot_hide(name):
+    with pytest.raises(ValueError, match=r"hide=0\.3: for 'gibbs-ssvi'"):
+        BPFA(2, algorithm=name, max_steps=2, hide=HIDE).fit(np.random.default_rng(0).normal(size=(20, 3)))
 
 
 @pytest.mark.parametrize(("share", "hide"), [(0.2, 0.1), (0.6, 0.0)])
 def test_of_pictures(share, hide):
-    """By default where few pixels are observed; never where the algorithm has no chains."""
+    """By default where few pixels are observed; never by another algorithm."""
     rng = np.random.default_rng(0)
     picture, missing = rng.normal(size=(16, 16)), rng.random((16, 16)) > share
     small = {"patch_size": 4, "n_components": 4, "max_steps": 2, "n_draws": 2, "random_state": 0}
     assert inpaint(picture, missing, **small).model.settings_.options["hide"] == hide
     assert inpaint(picture, missing, hide=0.5, **small).model.settings_.options["hide"] == 0.5
-    for name in ("mf-ssvi", "gibbs"):
+    for name in ("mf-ssvi", "mimno-svi", "gibbs"):
         assert not inpaint(picture, missing, algorithm=name, **small).model.settings_.options.get("hide")

@@ -90,8 +90,8 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
         "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
         is one, "numpy" for the specification they are tested against.
     **options
-        `burn_in`, `n_samples`, `blocked` and `hide` for the Gibbs kinds (see `bpfa.local.Gibbs`), `n_sweeps`
-        for the others; `dtype`, and `n_jobs` on the CPU.
+        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, and `hide` for "gibbs-ssvi" (see
+        `bpfa.local.Gibbs`), `n_sweeps` for the others; `dtype`, and `n_jobs` on the CPU.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     method = getattr(DEVICES[device.split(":")[0]], cell.method)
     for option in options:
         check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
-    if options.get("hide") and name == "gibbs":
-        raise ValueError(f"hide={options['hide']}: a sampler has to see all of a row; expected 0")
+    if options.get("hide") and name != "gibbs-ssvi":
+        raise ValueError(f"hide={options['hide']}: for 'gibbs-ssvi', not for {name!r}; expected 0")
     if device.startswith("cuda"):
         options["device"] = device
     return Algorithm(name, cell.view, method(**options))

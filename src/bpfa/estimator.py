@@ -87,8 +87,8 @@ class BPFA(ReadingMixin, BaseEstimator):
         Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
     hide : float
         Share of a row's entries, others at every step, that its chain does not see while features and noise
-        learn from all of them, for "gibbs-ssvi" and "mimno-svi". It keeps long fits of few entries from
-        fitting single ones, as in pictures of which most pixels are missing; where entries are many it loses.
+        learn from all of them, for "gibbs-ssvi". It keeps long fits of few entries from fitting single ones,
+        as in pictures of which most pixels are missing; where entries are many it loses.
     n_sweeps : int
         Sweeps over the features in a step, for the variational kinds.
     init : {"auto", "principal", "random", "data", "gibbs"}

@@ -111,7 +111,7 @@ def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
             "hide": hide,
         }
     if hide:
-        raise ValueError(f"hide={hide}: for 'gibbs-ssvi' and 'mimno-svi'; expected 0")
+        raise ValueError(f"hide={hide}: for 'gibbs-ssvi'; expected 0")
     return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1)}
 
 

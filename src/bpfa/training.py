@@ -101,8 +101,8 @@ def train(
         goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
-        `hide` for "gibbs-ssvi" and "mimno-svi", the share of a row's entries that its chain does not see
-        while features learn from all of them, which keeps long runs from fitting single entries;
+        `hide` for "gibbs-ssvi", the share of a row's entries that its chain does not see while features learn
+        from all of them, which keeps long runs from fitting single entries;
         `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
 
     Yields

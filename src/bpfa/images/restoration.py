@@ -79,7 +79,7 @@ def inpaint(
         As in `BPFA`.
     hide : float, optional
         As in `BPFA`; by default a tenth where less than a third of the pixels is observed, and nothing
-        elsewhere or for algorithms that have no chains.
+        elsewhere or for other algorithms than "gibbs-ssvi".
     max_epochs, max_steps, max_time : optional
         Limits of the training, of which the first that is reached ends it, as in `BPFA`; 2000 steps by
         default, 500 where less than a third of the pixels is observed. The restoration after it takes its own
@@ -241,7 +241,7 @@ def _restored(
     if all(parameters[name] is None for name in ("max_epochs", "max_steps", "max_time")):
         parameters["max_steps"] = defaults.default_steps(observed)
     if parameters["hide"] is None:
-        hides = parameters["algorithm"] in ("gibbs-ssvi", "mimno-svi")
+        hides = parameters["algorithm"] == "gibbs-ssvi"
         parameters["hide"] = defaults.default_hide(observed) if hides else 0.0
     model = BPFA(
         batch_size=min(rows.n_rows, defaults.BATCH_SIZE),
