@@ -36,7 +36,7 @@ RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "figures" / "ablati
 SEEDS = (0, 1, 2)
 PATCH, N_POINTS = 8, 8
 # Share of a row's entries that its chain does not see, where entries are hidden.
-HIDE = 0.1
+HIDE = defaults.HIDE
 # Restorations of a picture at the end of a run.
 STRIDE, PICTURE_DRAWS = 2, 4
 # Log-likelihood per entry of standardised columns under a standard normal: what knowing nothing gives.

@@ -7,6 +7,7 @@ import pytest
 
 from bpfa import BPFA, Batch, ChainStore, algorithm, draw_data, local, train
 from bpfa.images import inpaint
+from bpfa.local.gibbs import moments
 from bpfa.philox import Stream
 from bpfa.statistics import LocalSums
 from bpfa.view import GlobalView
@@ -53,8 +54,9 @@ def test_chains_do_not_see_what_features_learn_from(rows):
     assert np.abs(changed.S - sums.S).max() > 1.0
     assert changed.SSE > 2 * sums.SSE
     # The whole of it, put together by hand.
-    kept = list(local.Gibbs()._kept(view, batch.without(hidden), draws, None))
-    expected = LocalSums.average([LocalSums.of(view, batch, moments) for moments in kept])
+    states = local.Gibbs().chain(view, batch.without(hidden), draws, method.burn_in + method.n_samples)
+    after_each = [LocalSums.of(view, batch, moments(view, state)) for state in states]
+    expected = LocalSums.average(after_each[method.burn_in :])
     for field in fields(LocalSums):
         np.testing.assert_allclose(getattr(sums, field.name), getattr(expected, field.name))
 

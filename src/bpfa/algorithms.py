@@ -105,10 +105,10 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     cell = ALGORITHMS[check_choice("algorithm", name, tuple(ALGORITHMS))]
     device = check_device(device)
     method = getattr(DEVICES[device.split(":")[0]], cell.method)
-    for option in options:
-        check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
     if options.get("hide") and name != "gibbs-ssvi":
         raise ValueError(f"hide={options['hide']}: for 'gibbs-ssvi', not for {name!r}; expected 0")
+    for option in options:
+        check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
     if device.startswith("cuda"):
         options["device"] = device
     return Algorithm(name, cell.view, method(**options))

@@ -110,9 +110,9 @@ def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
             "n_samples": check_integer("n_samples", parameters["n_samples"], low=1),
             "hide": hide,
         }
-    if hide:
-        raise ValueError(f"hide={hide}: for 'gibbs-ssvi'; expected 0")
-    return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1)}
+    # Which algorithms can hide entries, `algorithm` knows.
+    hidden = {"hide": hide} if hide else {}
+    return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1), **hidden}
 
 
 def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int) -> Limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -127,35 +128,30 @@ class Gibbs:
         form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
         kept: list[Any] = []
         seen = batch.without(draws.hidden(self.hide, batch.n_columns)) if self.hide else batch
-        states = self.chain(view, seen, draws, self.burn_in + self.n_samples, start)
-        for sweep, state in enumerate(states, start=1):
-            if sweep > self.burn_in:
-                kept.append(form.of(view, batch, moments(view, state)))
+        for state in self._kept(view, seen, draws, self.n_samples, start):
+            kept.append(form.of(view, batch, moments(view, state)))
         return form.average(kept), state
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
     ) -> LocalMoments:
         """Return the rows' own posterior: moments averaged over the kept sweeps."""
-        kept = list(self._kept(view, batch, draws, start))
+        states = self._kept(view, batch, draws, self.n_samples, start)
+        kept = [moments(view, state) for state in states]
         return LocalMoments(*(sum(moment) / len(kept) for moment in zip(*kept, strict=True)))
 
     def _kept(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None
-    ) -> Iterator[LocalMoments]:
-        states = self.chain(view, batch, draws, self.burn_in + self.n_samples, start)
-        for sweep, state in enumerate(states, start=1):
-            if sweep > self.burn_in:
-                yield moments(view, state)
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None
+    ) -> Iterator[LocalState]:
+        """Yield the states after the burn-in; the arrays are overwritten by the next one."""
+        yield from islice(self.chain(view, batch, draws, self.burn_in + n_samples, start), self.burn_in, None)
 
     def samples(
         self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
     ) -> Iterator[Array]:
         """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
-        states = self.chain(view, batch, draws, self.burn_in + n_samples, start)
-        for sweep, state in enumerate(states, start=1):
-            if sweep > self.burn_in:
-                yield state.x
+        for state in self._kept(view, batch, draws, n_samples, start):
+            yield state.x
 
 
 def moments(view: GlobalView, state: LocalState) -> LocalMoments:
