@@ -1,11 +1,11 @@
 """Which dependencies of the posterior matter? `python -m benchmarks.ablation [--seconds 20]`.
 
 The grid {view} x {local method} x {features} x {weights that g_w is learned from} x {chains begin anew or go
-on}, as far as its cells exist, and Gibbs-SSVI with entries hidden from its chains, on two pictures and two
-matrices, from a random start, with three seeds and the same time for each: seconds of the processor, on one
-thread. Shown are the log-likelihood and squared error of hidden entries, how many their 95 % intervals cover,
-PSNR for pictures, and the time to 99 % of the final gain in log-likelihood. Cells are stored as they end: a
-run that was stopped goes on.
+on}, as far as its cells exist, from a random start; and Gibbs-SSVI with entries hidden from its chains, or
+from principal components. On two pictures and two matrices, with three seeds and the same time for each:
+seconds of the processor, on one thread. Shown are the log-likelihood and squared error of hidden entries, how
+many their 95 % intervals cover, PSNR for pictures, and the time to 99 % of the final gain in log-likelihood.
+Cells are stored as they end: a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -87,11 +87,13 @@ class Choice(NamedTuple):
     weights: str
     warm: bool
     hide: float = 0.0
+    init: str = "random"
 
     def __str__(self) -> str:
         chains = ", chains go on" if self.warm else ""
         hidden = f", {self.hide:.0%} hidden" if self.hide else ""
-        return f"{self.algorithm}, {self.features}, {self.weights} weights{chains}{hidden}"
+        start = ", from components" if self.init == "principal" else ""
+        return f"{self.algorithm}, {self.features}, {self.weights} weights{chains}{hidden}{start}"
 
 
 def grid(problem: Problem) -> Iterator[Choice]:
@@ -110,6 +112,8 @@ def grid(problem: Problem) -> Iterator[Choice]:
                     yield Choice(name, features, weights, warm)
     for features in ("factorised", "joint") if problem.picture is not None else ():
         yield Choice("gibbs-ssvi", features, "active", warm=False, hide=HIDE)
+    for features in ("factorised", "joint"):
+        yield Choice("gibbs-ssvi", features, "active", warm=False, init="principal")
 
 
 def cells(problems: Sequence[str], seeds: Sequence[int], seconds: float) -> list[Cell]:
@@ -177,7 +181,7 @@ def load(name: str, folder: Path, seed: int) -> Data:
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train a cell for its time, and score it on the way and at the end."""
     problem, seed = PROBLEMS[settings["problem"]], settings["seed"]
-    name, features, weights, warm, hide = (settings[key] for key in Choice._fields)
+    name, features, weights, warm, hide, init = (settings[key] for key in Choice._fields)
     data, chosen = load(settings["problem"], context.data, seed), algorithm(name, n_jobs=1)
 
     def scored(posterior: Posterior) -> dict[str, float]:
@@ -207,6 +211,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         n_steps=None,
         batch_size=problem.batch_size,
         schedule=Schedule(*problem.schedule[features]),
+        init=init,
         seed=seed,
         n_jobs=1,
         chains=ChainStore(data.rows.n_rows, problem.n_features) if warm else None,
@@ -337,6 +342,15 @@ def markdown(records: Sequence[Record]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def marker_of(choice: Choice) -> str:
+    """What tells the lines of a colour apart."""
+    if choice.init == "principal":
+        return "D"
+    if choice.hide:
+        return "s"
+    return "o" if choice.weights == "active" else "^"
+
+
 def plot(records: Sequence[Record]) -> None:
     """Gibbs-SSVI in all its forms against time, a panel for each problem."""
     import matplotlib.pyplot as plt
@@ -357,7 +371,7 @@ def plot(records: Sequence[Record]) -> None:
                 axes.plot(
                     seconds, values, label=str(choice).removeprefix("gibbs-ssvi, "),
                     color=colours[choice.features], linestyle="--" if choice.warm else "-",
-                    marker="s" if choice.hide else "o" if choice.weights == "active" else "^",
+                    marker=marker_of(choice),
                 )  # fmt: skip
             axes.set(
                 title=problem.capitalize(), xscale="log", xlabel="training time (s), log scale",

@@ -74,6 +74,8 @@ CHOICES = {
     "patches of 12 x 12": Choice(patch_size=12),
     "patches of 16 x 16": Choice(patch_size=16),
     "start at random": Choice(model={"init": "random"}),
+    "start from patches": Choice(model={"init": "data"}),
+    "start from principal components": Choice(model={"init": "principal"}),
     "all weights for g_w": Choice(model={"weights": "all"}),
     "step sizes (t + 5)^-0.5": Choice(model={"step_delay": 5.0, "step_decay": 0.5}),
     "batches of 1024": Choice(model={"batch_size": 1024}),
@@ -164,7 +166,7 @@ def model_settings(choice: Choice, n_rows: int, task: Task) -> dict[str, Any]:
         "step_delay": defaults.STEP_DELAY,
         "step_decay": defaults.STEP_DECAY,
         "features": defaults.FEATURES,
-        "init": defaults.INIT,
+        "init": defaults.NOISY_INIT if task.noise else defaults.INIT,
         "hide": defaults.default_hide(task.observed),
     } | choice.model
     if choice.shrunk_pi:

@@ -41,11 +41,14 @@ def small(tmp_path, monkeypatch):
 
 
 def test_the_grid_has_every_cell_that_exists():
-    assert len(list(grid(ablation.PROBLEMS["cytometry"]))) == 21
+    assert len(list(grid(ablation.PROBLEMS["cytometry"]))) == 23
     cells = list(grid(ablation.PROBLEMS["house 20 %"]))
-    assert len(cells) == len(set(cells)) == 23
+    assert len(cells) == len(set(cells)) == 25
     assert [str(cell) for cell in cells if cell.hide] == [
         f"gibbs-ssvi, {features}, active weights, 10% hidden" for features in ("factorised", "joint")
+    ]
+    assert [str(cell) for cell in cells if cell.init == "principal"] == [
+        f"gibbs-ssvi, {features}, active weights, from components" for features in ("factorised", "joint")
     ]
     assert {cell.algorithm for cell in cells} == set(ablation.ALGORITHMS) - {"gibbs"}
     assert not any(cell.features == "joint" and cell.algorithm.endswith("-svi") for cell in cells)
@@ -54,9 +57,9 @@ def test_the_grid_has_every_cell_that_exists():
 def test_all_cells_run_and_are_not_run_again(small, capsys):
     assert main([*small, "--problems", "house 20 %", "cytometry"]) == 0
     first = capsys.readouterr().out
-    assert "44 of 44 cells to run" in first
+    assert "48 of 48 cells to run" in first
     records = json.loads(ablation.RESULTS.read_text())
-    assert len(records) == 44
+    assert len(records) == 48
     for record in records:
         result = record["result"]
         assert np.isfinite([result["log_likelihood"], result["mse"], result["noise_std"]]).all()
@@ -67,7 +70,7 @@ def test_all_cells_run_and_are_not_run_again(small, capsys):
         assert result["steps"] >= 1
     assert ablation.FIGURE.with_suffix(".png").exists()
     assert main([*small, "--problems", "house 20 %"]) == 0
-    assert "0 of 23 cells to run" in capsys.readouterr().out
+    assert "0 of 25 cells to run" in capsys.readouterr().out
     assert json.loads(ablation.RESULTS.read_text()) == records
     page = markdown(records)
     assert page.count("gibbs-ssvi, joint, active weights, chains go on") == 2

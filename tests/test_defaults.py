@@ -14,7 +14,7 @@ SHAPES = [(1, 1), (5, 3), (150, 4), (400, 6), (172_791, 24), (16_428, 350), (10*
 def test_defaults_suit_the_shape(n_rows, n_columns):
     parameters = BPFA(random_state=0).get_params()
     settings = settings_of(parameters, n_rows, n_columns, lambda largest, stream: largest)
-    limits = limits_of(parameters, settings, n_rows)
+    limits = limits_of(parameters, settings, n_rows, n_columns)
     assert 1 <= settings.n_features <= min(n_rows, 256)
     # Fewer features than columns, where there are columns enough.
     assert settings.n_features < n_columns or n_columns < 3

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from skimage import data, transform
 
 import bpfa
@@ -63,6 +64,23 @@ def test_denoise_takes_noise_out(camera):
     assert 17 < result.noise_std < 25
     assert not result.missing.any()
     assert 0.90 < (np.abs(result.image - camera) < 1.96 * result.std).mean() < 0.995
+
+
+def test_weak_texture_is_not_taken_for_noise():
+    """Stripes and grain weaker than the noise, over a smooth ground.
+
+    Features that start as patches call a part of them noise, and end at 15.9.
+    """
+    rng, (y, x) = np.random.default_rng(0), np.mgrid[:96, :96]
+    ground = gaussian_filter(rng.normal(size=(96, 96)), 8)
+    stripes = np.sin(2 * np.pi * (0.21 * x + 0.07 * y)) * (x > 48)
+    stripes += np.sin(2 * np.pi * (0.05 * x - 0.3 * y)) * (y > 48)
+    grain = gaussian_filter(rng.normal(size=(96, 96)), 1)
+    picture = 128 + 50 * ground / ground.std() + 8 * stripes + 20 * grain
+    noisy = picture + 15 * rng.standard_normal(picture.shape)
+    result = denoise(noisy, n_components=128, max_steps=300, random_state=0)
+    assert abs(result.noise_std - 15) < 0.5
+    assert np.std(result.image - picture) < 6
 
 
 def test_denoise_fills_in_too(camera, mask):

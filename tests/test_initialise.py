@@ -99,9 +99,31 @@ def test_principal_start_has_the_covariance_of_the_data():
 
 
 def test_principal_start_leaves_columns_to_tell_the_noise():
-    start = principal_posterior(ArrayRows(Y), 6, seed=0)
+    start = principal_posterior(ArrayRows(Y), 4, seed=0)
     assert (start.pi > 0.5).sum() == 4
     assert start.noise_std > 0.3
+
+
+@pytest.mark.parametrize("n_features", [9, 40])
+def test_principal_start_with_many_features_has_what_all_rows_share(n_features):
+    """Two strong factors are components, a weak one and noise are left to the other features."""
+    rng = np.random.default_rng(0)
+    strength = np.array([[3.0], [2.0], [0.3]])
+    loadings = np.linalg.qr(rng.normal(size=(12, 3)))[0].T * strength * np.sqrt(12)
+    y = rng.normal(size=(2000, 3)) @ loadings + 0.5 * rng.normal(size=(2000, 12))
+    start = principal_posterior(ArrayRows(y), n_features, seed=0, weights="active")
+    assert np.flatnonzero(start.pi > 0.5).tolist() == [0, 1]
+    phi = start.features.mean[:2]
+    directions = loadings[:2] / np.linalg.norm(loadings[:2], axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        np.linalg.norm(phi @ directions.T, axis=1), np.linalg.norm(phi, axis=1), rtol=0.01
+    )
+    assert (start.pi[2:] < 0.2).all()
+
+
+def test_principal_start_of_pure_noise_has_no_components():
+    start = principal_posterior(ArrayRows(np.random.default_rng(0).normal(size=(2000, 8))), 20, seed=0)
+    assert (start.pi < 0.1).all()
 
 
 @pytest.mark.parametrize("n_subset", [10, 40, 1000])

@@ -75,8 +75,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     batch_size : int, optional
         Rows of a step; 1024 by default.
     max_epochs : float, optional
-        Passes over the data; by default 10, and at least 2000 steps, or 100 from principal components that
-        are not revised.
+        Passes over the data; by default 10, and at least 2000 steps, or 100 where all features start as
+        principal components and are not revised.
     max_steps : int, optional
         Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
     max_time : float, optional
@@ -93,7 +93,9 @@ class BPFA(ReadingMixin, BaseEstimator):
         Sweeps over the features in a step, for the variational kinds.
     init : {"auto", "principal", "random", "data", "gibbs"}
         Where the features start: principal components, draws from their prior, rows of the data, or a Gibbs
-        run on a subset. "auto" is the first up to 2048 columns, and random draws beyond.
+        run on a subset. "auto" is the first up to 2048 columns, and random draws beyond. Where there are more
+        features than two for three columns, only components with twice the average variance of a column are
+        used, and the other features are drawn from their prior.
     standardize : bool
         Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
         out. Without it the data should be so: the model has no intercept.
@@ -277,7 +279,7 @@ class BPFA(ReadingMixin, BaseEstimator):
             any_seed = self.random_state is None
             saved = state_of(earlier, file, settings, standardised, any_seed=any_seed)
         settings = saved.pop("settings", settings)
-        limits = limits_of(self.get_params(), settings, rows.n_rows)
+        limits = limits_of(self.get_params(), settings, rows.n_rows, rows.n_columns)
         with progress_bar(limits, verbose=self.verbose) as show, limited_threads(threads):
             scale = saved.pop("scale", None) or _noise_scaled(standardised, settings)
             seen = StandardisedRows(rows, scale.mean, scale.unit)

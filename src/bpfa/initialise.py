@@ -27,8 +27,9 @@ N_SCALE_ROWS = 1000
 # the first residuals among them, and overfits for long (benchmarks/starts.py).
 NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
 # Of the start from principal components: how many there may be for each column (what is left over has to say
-# what the noise is), and the share of the rows that use each of them.
-PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
+# what the noise is), and the share of the rows that use each of them. Where there are more features, most are
+# for what few rows have, and only components that hold so many times the variance of a column are for all.
+PRINCIPAL_SHARE, PRINCIPAL_USE, OUTSTANDING = 2 / 3, 0.99, 2.0
 
 
 def random_posterior(
@@ -129,21 +130,24 @@ def principal_posterior(
 ) -> GlobalPosterior:
     """Start from principal components, of the covariances of columns over the rows where both are observed.
 
-    Nearly all rows use each of them, as in factor analysis; the fit then finds out which do not need to.
-    Features beyond two for three columns are drawn from their prior and are little used. Parameters are the
-    first of `random_posterior`.
+    Nearly all rows use each of them, as in factor analysis; the fit then finds out which do not need to. With
+    more features than two for three columns, only those components are used that hold at least twice the
+    average variance of a column, such as the mean and the gradients of patches of a picture; all other
+    features are drawn from their prior and are little used. Parameters are the first of `random_posterior`.
 
     Examples
     --------
     >>> from bpfa.data import ArrayRows
     >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
-    >>> principal_posterior(rows, 3, seed=0).pi.round(2)
-    array([0.88, 0.88, 0.33])
+    >>> principal_posterior(rows, 2, seed=0).pi.round(2)
+    array([0.91, 0.91])
     """
     _begin(rows, n_features, seed)
     covariance = pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    n_principal = min(n_features, int(PRINCIPAL_SHARE * rows.n_columns))
+    n_principal = n_features
+    if not principal_alone(n_features, rows.n_columns):
+        n_principal = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
     kept = slice(rows.n_columns - n_principal, None)
     noise = max(float(eigenvalues[: rows.n_columns - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
     start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
@@ -167,6 +171,17 @@ def principal_posterior(
         f=e,
         features=type(start.features).around(phi, rows.n_columns + N * PRINCIPAL_USE / noise),
     )
+
+
+def principal_alone(n_features: int, n_columns: int) -> bool:
+    """Whether all features of a start from principal components are components.
+
+    Examples
+    --------
+    >>> principal_alone(8, n_columns=12), principal_alone(9, n_columns=12)
+    (True, False)
+    """
+    return n_features <= int(PRINCIPAL_SHARE * n_columns)
 
 
 def gibbs_posterior(

@@ -14,6 +14,7 @@ from bpfa._checks import check_choice, check_integer, check_number
 from bpfa.algorithms import ALGORITHMS, check_device
 from bpfa.features import FEATURES
 from bpfa.fitting import Settings
+from bpfa.initialise import principal_alone
 from bpfa.local.gibbs import MOST_HIDDEN
 from bpfa.model import as_priors
 from bpfa.philox import Stream
@@ -115,7 +116,7 @@ def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
     return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1), **hidden}
 
 
-def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int) -> Limits:
+def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int, n_columns: int) -> Limits:
     """Return the limits of a fit; without any it has one of its own."""
     max_epochs, max_steps, max_time, patience = (
         parameters[name] for name in ("max_epochs", "max_steps", "max_time", "patience")
@@ -132,7 +133,8 @@ def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int) -> Li
         steps = max(1, round(check_number("max_epochs", max_epochs, low=0.0, open_low=True) * per_epoch))
         max_steps = steps if max_steps is None else min(steps, max_steps)
     if max_steps is None and max_time is None:
-        few = settings.init == "principal" and not settings.most_features
+        principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
+        few = principal and not settings.most_features
         usual = defaults.default_steps(n_rows, settings.batch_size, few=few)
         max_steps = defaults.SWEEPS if settings.algorithm == "gibbs" else usual
     return Limits(max_steps, max_time, patience)

@@ -14,8 +14,10 @@ BATCH_SIZE = 4096
 STEP_DELAY, STEP_DECAY = 0.0, 0.75
 # Independent features: a step costs a third of one with joint features, and the picture is as good.
 FEATURES = "factorised"
-# Features start as patches of the picture: most of all where it is noisy, they are learned sooner and better.
-INIT = "data"
+# Features start as patches of the picture. Those of a noisy one start as principal components, for what
+# nearly all patches have, such as their mean, and are else drawn from their prior: weak texture is then not
+# taken for noise. Where there is no noise, features that most patches use would fit single pixels.
+INIT, NOISY_INIT = "data", "principal"
 # Sweeps before a draw of a patch: more than in training, where the errors of many patches cancel.
 BURN_IN = 15
 # Draws behind a picture.

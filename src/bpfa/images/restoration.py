@@ -75,8 +75,11 @@ def inpaint(
         more. The model learns from all patches.
     n_components : int, optional
         Largest number of features; 256 by default.
-    algorithm, features, priors, init : optional
+    algorithm, features, priors : optional
         As in `BPFA`.
+    init : str
+        Where the features start, as in `BPFA`; by default from patches of the picture. `denoise` starts from
+        what nearly all patches have, their principal components.
     hide : float, optional
         As in `BPFA`; by default a tenth where less than a third of the pixels is observed, and nothing
         elsewhere or for other algorithms than "gibbs-ssvi".
@@ -155,7 +158,7 @@ def denoise(
     algorithm: str = "gibbs-ssvi",
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
-    init: str = defaults.INIT,
+    init: str = defaults.NOISY_INIT,
     hide: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
@@ -172,7 +175,7 @@ def denoise(
     Parameters
     ----------
     image : array-like of integers or floating-point numbers
-        As in `inpaint`, and so are all other parameters; nothing need be missing.
+        As in `inpaint`, and so are all other parameters but the default of `init`; nothing need be missing.
     mask : boolean array-like, optional
         True where a pixel is missing.
     channel_axis, stack_axis, patch_size, stride, n_components, algorithm, features, priors : optional
