@@ -26,7 +26,7 @@ from benchmarks.ablation import PATCH, PROBLEMS, SEEDS, Problem, load
 from benchmarks.cells import finish, parser_of
 from bpfa import GlobalPosterior, Progress, Rows, Schedule, algorithm
 from bpfa.data import read_batches
-from bpfa.features import FactorisedFeatures
+from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.initialise import random_posterior
 from bpfa.philox import Stream
 
@@ -52,6 +52,8 @@ class Idea(NamedTuple):
     """Delay and decay of the step sizes."""
     burn_in: int = 3
     n_samples: int = 3
+    rescaled: bool = False
+    """Whether features are rescaled now and then, so that the weights of each have the same variance."""
 
 
 IDEAS = {
@@ -68,6 +70,7 @@ IDEAS = {
     "no burn-in": Idea(burn_in=0),
     "burn-in of 10 sweeps": Idea(burn_in=10),
     "one kept sweep": Idea(n_samples=1),
+    "features rescaled": Idea(rescaled=True),
 }
 
 
@@ -110,8 +113,33 @@ def training(rows: Rows, problem: Problem, idea: Idea, seed: int) -> Iterator[Pr
             sums = posterior.local_sums(chosen.local, view, batch, random)
             said = replace(posterior, n_rows=max(1, round(idea.counted * N)))
             posterior = replace(said.step(sums, schedule(step), view.g_o), n_rows=N)
+            if idea.rescaled and step.bit_count() == 1:
+                posterior = rescaled(posterior)
             seconds += time.perf_counter() - began
             yield Progress(step, float(epoch), seconds, schedule(step), posterior)
+
+
+def rescaled(posterior: GlobalPosterior) -> GlobalPosterior:
+    """Return a posterior whose features have weights of about the same variance each.
+
+    A feature that grows by s, its weights shrinking by s, explains the same: only the prior of the weights,
+    which have one precision in common, and that of the feature tell. Steps move along such directions slowly;
+    this goes there at once, as parameter expansion does (Liu, Rubin & Wu 1998; Qi & Jaakkola 2006). Features
+    that few rows use stay about as they are, for the sake of their prior.
+    """
+    assert isinstance(posterior.features, JointFeatures)
+    a0, _ = posterior.priors.beta(posterior.n_features)
+    D, n = posterior.n_columns, np.maximum(posterior.a - a0, 0.0)
+    # A feature's share of the squared weights is that of what they add to its precision, D.
+    power = np.maximum(np.diagonal(posterior.features.P, axis1=1, axis2=2).mean(axis=0) - D, 0.0)
+    share = power / power.sum()
+    growth = (n.sum() * share + D) / (n + D)
+    root = np.sqrt(growth)
+    features = JointFeatures(
+        posterior.features.P / np.outer(root, root), posterior.features.h / root[:, None]
+    )
+    f0 = posterior.priors.f0
+    return replace(posterior, features=features, f=f0 + (posterior.f - f0) * (share / growth).sum())
 
 
 def _without_features(posterior: GlobalPosterior) -> GlobalPosterior:

@@ -136,3 +136,16 @@ def test_without_an_idea_it_is_the_method_as_it_is(small):
         )  # fmt: skip
     for name, value in natural(posterior).items():
         np.testing.assert_array_equal(natural(ours.posterior)[name], value, err_msg=name)
+
+
+def test_rescaled_features_have_weights_of_one_variance(small):
+    """What a feature and its weights explain together is as before, and to rescale again changes nothing."""
+    problem, data = ablation.PROBLEMS["cytometry"], ablation.load("cytometry", Path(small[1]), 0)
+    *_, last = islice(tried.training(data.rows, problem, tried.Idea(), 0), 20)
+    before = last.posterior
+    after, again = tried.rescaled(before), tried.rescaled(tried.rescaled(before))
+    growth = np.linalg.norm(after.features.mean, axis=1) / np.linalg.norm(before.features.mean, axis=1)
+    assert growth.max() > 1.02 * growth.min()
+    np.testing.assert_allclose(after.features.mean, before.features.mean * growth[:, None])
+    np.testing.assert_allclose(after.features.variance, before.features.variance * growth[:, None] ** 2)
+    np.testing.assert_allclose(again.features.mean, after.features.mean, rtol=0.1)
