@@ -313,7 +313,8 @@ def pictures(results: dict, arguments: argparse.Namespace) -> None:
         restored(20, 2)
         final_image, final_seconds = restored(1000, 8)
         final, ladder = score(final_image), []
-        for steps, draws in ((60, 2), (100, 2), (100, 4), (150, 4), (200, 4), (300, 4), (300, 8), (500, 8)):
+        rungs = ((60, 2), (100, 2), (100, 4), (150, 4), (200, 4), (300, 4), (400, 4), (300, 8), (500, 8))
+        for steps, draws in rungs:
             found = [restored(steps, draws) for _ in range(3)]
             seconds = float(np.median([taken for _, taken in found]))
             ladder.append({"steps": steps, "draws": draws, "seconds": seconds, "psnr": score(found[0][0])})
