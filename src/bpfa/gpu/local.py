@@ -15,7 +15,7 @@ import numpy as np
 from bpfa import local
 from bpfa._checks import Array, check_choice
 from bpfa.data import Batch
-from bpfa.gpu.gibbs import Chain
+from bpfa.gpu.gibbs import Chain, Kept
 from bpfa.gpu.hidden import of_whole_rows, with_hidden
 from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
@@ -96,18 +96,28 @@ def _part_rows(bytes_a_row: int) -> int:
 
 
 def fitting_rows(
-    n_rows: int, K: int, D: int, *, n_samples: int, matrices: int, available: int, real_bytes: int = 4
+    n_rows: int,
+    K: int,
+    D: int,
+    *,
+    n_samples: int,
+    matrices: int,
+    hides: bool,
+    available: int,
+    real_bytes: int = 4,
 ) -> str:
     """Say how many rows of a batch fit into so many bytes, for sums that have so many K x K matrices.
 
     Examples
     --------
-    >>> fitting_rows(10**6, 256, 64, n_samples=3, matrices=0, available=2**28)
+    >>> fitting_rows(10**6, 256, 64, n_samples=3, matrices=0, hides=False, available=2**28)
     'Sums over 1,000,000 rows need 2.1 GiB; a batch_size of 30,720 fits. '
-    >>> fitting_rows(4096, 1024, 512, n_samples=3, matrices=512, available=2**32)
+    >>> fitting_rows(4096, 1024, 512, n_samples=3, matrices=512, hides=False, available=2**32)
     'Sums over 4,096 rows need 4.63 GiB; no batch fits. '
     """
     row = n_samples * real_bytes * (2 * K + D) + real_bytes * D + 32
+    # Rows with entries hidden are a copy, and say where something is seen.
+    row += (real_bytes + 1) * D if hides else 0
     for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices
     needed = for_all + min(n_rows, _part_rows(n_samples * real_bytes * (2 * K + D))) * row
     # Blocks of memory are larger than what is in them, and matrices that live on leave holes between them. A
@@ -164,7 +174,12 @@ class Gibbs(OnDevice, local.Gibbs):
         def advice(available: int) -> str:
             matrices = (1 if batch.complete else view.phi.shape[1]) if joint else 0
             return fitting_rows(
-                len(batch), *view.phi.shape, n_samples=self.n_samples, matrices=matrices, available=available
+                len(batch),
+                *view.phi.shape,
+                n_samples=self.n_samples,
+                matrices=matrices,
+                hides=self.hide > 0,
+                available=available,
             )
 
         with on_device(self.device, advice):
@@ -178,12 +193,7 @@ class Gibbs(OnDevice, local.Gibbs):
             for first in range(0, max(len(rows), 1), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)
-                given = part
-                if self.hide:
-                    given = with_hidden(part, seen.real, self.hide, draws.key, draws.step)
-                kept = chain.kept(given, _part_of(started, first, last))
-                if self.hide:
-                    kept = of_whole_rows(kept, part, seen)
+                kept = self._kept_samples(chain, part, _part_of(started, first, last))
                 # Once the chains are under way: the device need not wait for this.
                 sums = sums or DeviceSums(
                     seen,
@@ -196,6 +206,13 @@ class Gibbs(OnDevice, local.Gibbs):
                 sums.add_kept(kept, part)
             assert sums is not None
             return sums.host() if isinstance(view, GlobalView) else sums
+
+    def _kept_samples(self, chain: Chain, rows: DeviceBatch, start: tuple[Any, Any] | None) -> Kept:
+        """Return the kept samples of some rows, of whose entries chains may not have seen all."""
+        if not self.hide:
+            return chain.kept(rows, start)
+        seen = with_hidden(rows, chain.view.real, self.hide, chain.key, chain.step)
+        return of_whole_rows(chain.kept(seen, start), rows, chain.view)
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
