@@ -141,8 +141,19 @@ def test_anndata(run, folder):
     assert filled.obsm["X_bpfa"].shape == (60, 6)
     assert (filled.obs["donor"] == "p7").all()
     refused(run("impute", "m.bpfa", "t.npy", "c.h5ad"), "c.h5ad", "as a copy of one")
-    refused(run("impute", "m.bpfa", "a.h5ad", "c.h5ad", "--absent", "missing"), "--absent")
     refused(run("fit", "a.h5ad", "n.bpfa", "--layer", "none"), "layer='none'")
+
+
+def test_anndata_whose_absent_entries_are_missing(run, folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(sparse.csr_matrix(np.nan_to_num(HOLES)))
+    adata.var_names = NAMES
+    adata.write_h5ad("a.h5ad")
+    model = fitted(run, "a.h5ad", "--absent", "missing")
+    assert run("impute", "m.bpfa", "a.h5ad", "b.h5ad", "--absent", "missing").status == 0
+    filled, frame = anndata.read_h5ad("b.h5ad"), pandas.DataFrame(HOLES, columns=NAMES)
+    np.testing.assert_array_equal(filled.layers["bpfa_imputed"], model.impute(frame))
+    np.testing.assert_array_equal(filled.obsm["X_bpfa"], model.transform(frame))
 
 
 def test_options_of_the_kinds(run, folder):

@@ -187,7 +187,9 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
         return sample_rows(self.posterior_, n_samples, rng) * self._unit + self.mean_
 
-    def annotate(self, adata: Any, *, layer: str | None = None, imputed: bool = False) -> None:
+    def annotate(
+        self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
+    ) -> None:
         """Write what the model says of the observations of an AnnData object into it.
 
         New observations are brought to the mean and scale of the fit, whatever their own.
@@ -200,11 +202,13 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             and scale of each variable, algorithm, steps) and, with `imputed`, `layers["bpfa_imputed"]`.
         layer : str, optional
             The layer that the model was fitted to; X by default.
+        absent : {"zero", "missing"}
+            What an entry of a sparse matrix that is not stored means, as for the fit.
         imputed : bool
             Also fill in missing entries.
         """
         check_is_fitted(self)
-        rows = AnnDataRows(adata, layer=layer)
+        rows = AnnDataRows(adata, layer=layer, absent=absent)
         adata.obsm["X_bpfa"] = self.transform(rows)
         adata.varm["bpfa_components"] = self.components_.T
         adata.uns["bpfa"] = {

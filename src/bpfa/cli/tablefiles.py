@@ -29,13 +29,13 @@ class Table:
     ----------
     path : Path
     rows : Rows
-    layer : str or None
-        Of .h5ad.
+    as_opened : dict
+        The layer of .h5ad, and what absent entries mean there, where they were given.
     """
 
     path: Path
     rows: Rows
-    layer: str | None
+    as_opened: dict[str, Any]
 
     @classmethod
     def open(cls, context: typer.Context, model: Any = None) -> Table:
@@ -51,7 +51,8 @@ class Table:
             columns = getattr(model, "feature_names_in_", None)
         if columns is not None:
             options["channels" if suffix == ".fcs" else "columns"] = list(columns)
-        return cls(path, open_rows(path, **options), given["layer"])
+        as_opened = {name: value for name, value in options.items() if name in ("layer", "absent")}
+        return cls(path, open_rows(path, **options), as_opened)
 
     @property
     def names(self) -> list[str] | None:
@@ -62,7 +63,7 @@ class Table:
         """Write the table with its missing entries filled in, all else as it was."""
         if path.suffix.lower() == ".h5ad":
             adata = library("anndata", "anndata").read_h5ad(self.path)
-            model.annotate(adata, layer=self.layer)
+            model.annotate(adata, **self.as_opened)
             adata.layers["bpfa_imputed"] = filled
             adata.write_h5ad(path)
         elif path.suffix.lower() in FRAMES and self.path.suffix.lower() in FRAMES:

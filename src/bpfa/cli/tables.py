@@ -190,10 +190,6 @@ def impute(
     written = {"imputed": target} | ({} if std is None else {"std": std})
     outputs.claim("OUT", target)
     check_table(target, source)
-    if target.suffix.lower() == ".h5ad" and absent == "missing":
-        raise ValueError(
-            f"--absent missing: {target} would hold weights of rows with zeros; expected OUT.npy"
-        )
     if std is not None:
         outputs.claim("--std", std)
         check_table(std)
