@@ -6,7 +6,6 @@ everything stays on the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,9 @@ from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
 from bpfa.gpu.sums import N_CHUNKS, DeviceSums
 from bpfa.gpu.view import DeviceView
-from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB
+from bpfa.kernels.finish import MEAN_FIELD, SPIKE_SLAB
 from bpfa.kernels.local import RANGE
+from bpfa.kernels.states import GibbsByStates
 from bpfa.local.base import LocalState, checked_start
 from bpfa.local.variational import LocalPosterior
 from bpfa.philox import RowDraws
@@ -133,7 +133,7 @@ def _part_of(start: tuple[Any, Any] | None, first: int, last: int) -> tuple[Any,
 
 
 @dataclass(frozen=True)
-class Gibbs(OnDevice, local.Gibbs):
+class Gibbs(OnDevice, GibbsByStates):
     """`bpfa.local.Gibbs` on a GPU.
 
     Examples
@@ -148,10 +148,6 @@ class Gibbs(OnDevice, local.Gibbs):
     def __post_init__(self) -> None:
         OnDevice.__post_init__(self)
         local.Gibbs.__post_init__(self)
-
-    @property
-    def _method(self) -> int:
-        return GIBBS if self.blocked else GIBBS_TWO_STEP
 
     def _chain(self, view: DeviceView, draws: RowDraws, **sweeps: int) -> Chain:
         return Chain(view, not self.blocked, draws.key, draws.step, **sweeps)
@@ -247,31 +243,18 @@ class Gibbs(OnDevice, local.Gibbs):
                 planes[:, first:last] = chain.planes(*part, posterior=posterior, state=state).get()
             return planes
 
-    def chain(
+    def _state_after(
         self,
         view: GlobalView,
         batch: Batch,
         draws: RowDraws,
-        n_sweeps: int,
-        start: LocalState | None = None,
-    ) -> Iterator[LocalState]:
-        """Yield the state after every sweep."""
-        state = start
-        for sweep in range(1, n_sweeps + 1):
-            state = LocalState(*self._planes(view, batch, draws, state, state=True, first_sweep=sweep))
-            yield state
-
-    def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
-    ) -> Iterator[Array]:
-        """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
-        planes = self._planes(view, batch, draws, start, state=True, burn_in=self.burn_in)
-        yield (state := LocalState(*planes)).x
-        for sample in range(1, n_samples):
-            planes = self._planes(
-                view, batch, draws, state, state=True, first_sweep=self.burn_in + 1 + sample
-            )
-            yield (state := LocalState(*planes)).x
+        start: LocalState | None,
+        *,
+        first_sweep: int,
+        burn_in: int = 0,
+    ) -> LocalState:
+        planes = self._planes(view, batch, draws, start, state=True, first_sweep=first_sweep, burn_in=burn_in)
+        return LocalState(*planes)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa import local
-from bpfa._checks import Array, check_choice, check_integer
+from bpfa._checks import check_choice, check_integer
 from bpfa.data import Batch
 from bpfa.kernels import _cpu
-from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD, SPIKE_SLAB, finished_sums
+from bpfa.kernels.finish import MEAN_FIELD, SPIKE_SLAB, finished_sums
+from bpfa.kernels.states import GibbsByStates
 from bpfa.local.base import LocalState, checked_start
 from bpfa.local.variational import LocalPosterior
 from bpfa.philox import RowDraws, hidden_below
@@ -183,7 +183,7 @@ class RawSums:
 
 
 @dataclass(frozen=True)
-class Gibbs(Kernel, local.Gibbs):
+class Gibbs(Kernel, GibbsByStates):
     """`bpfa.local.Gibbs`, fast.
 
     Examples
@@ -198,10 +198,6 @@ class Gibbs(Kernel, local.Gibbs):
     def __post_init__(self) -> None:
         Kernel.__post_init__(self)
         local.Gibbs.__post_init__(self)
-
-    @property
-    def _method(self) -> int:
-        return GIBBS if self.blocked else GIBBS_TWO_STEP
 
     def sums(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
@@ -251,30 +247,6 @@ class Gibbs(Kernel, local.Gibbs):
         z, x, zw2 = planes.astype(np.float64) / self.n_samples
         return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
 
-    def chain(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        n_sweeps: int,
-        start: LocalState | None = None,
-    ) -> Iterator[LocalState]:
-        """Yield the state after every sweep."""
-        state = start
-        for sweep in range(1, n_sweeps + 1):
-            state = self._state_after(view, batch, draws, state, first_sweep=sweep)
-            yield state
-
-    def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
-    ) -> Iterator[Array]:
-        """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
-        state = self._state_after(view, batch, draws, start, first_sweep=1, burn_in=self.burn_in)
-        yield state.x
-        for sample in range(1, n_samples):
-            state = self._state_after(view, batch, draws, state, first_sweep=self.burn_in + 1 + sample)
-            yield state.x
-
     def _state_after(
         self,
         view: GlobalView,
@@ -285,7 +257,6 @@ class Gibbs(Kernel, local.Gibbs):
         first_sweep: int,
         burn_in: int = 0,
     ) -> LocalState:
-        """Return the state after `burn_in` sweeps and one more."""
         _, planes = self._run(
             self._method, view, batch, draws, start, state=True, first_sweep=first_sweep, burn_in=burn_in
         )

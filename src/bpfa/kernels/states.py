@@ -1,0 +1,60 @@
+"""Chains as kernels run them: some sweeps at a call, from one state to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bpfa import local
+from bpfa._checks import Array
+from bpfa.data import Batch
+from bpfa.kernels.finish import GIBBS, GIBBS_TWO_STEP
+from bpfa.local import LocalState
+from bpfa.philox import RowDraws
+from bpfa.view import GlobalView
+
+__all__ = ["GibbsByStates"]
+
+
+class GibbsByStates(local.Gibbs):
+    """`bpfa.local.Gibbs` where a call of a kernel leads from a state to a later one."""
+
+    @property
+    def _method(self) -> int:
+        return GIBBS if self.blocked else GIBBS_TWO_STEP
+
+    def _state_after(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None,
+        *,
+        first_sweep: int,
+        burn_in: int = 0,
+    ) -> LocalState:
+        """Return the state after `burn_in` sweeps and one more, the first of which has this number."""
+        raise NotImplementedError
+
+    def chain(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        n_sweeps: int,
+        start: LocalState | None = None,
+    ) -> Iterator[LocalState]:
+        """Yield the state after every sweep."""
+        state = start
+        for sweep in range(1, n_sweeps + 1):
+            state = self._state_after(view, batch, draws, state, first_sweep=sweep)
+            yield state
+
+    def samples(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+    ) -> Iterator[Array]:
+        """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
+        state = self._state_after(view, batch, draws, start, first_sweep=1, burn_in=self.burn_in)
+        yield state.x
+        for sample in range(1, n_samples):
+            state = self._state_after(view, batch, draws, state, first_sweep=self.burn_in + 1 + sample)
+            yield state.x
