@@ -75,7 +75,7 @@ CHOICES = {
     "patches of 16 x 16": Choice(patch_size=16),
     "start at random": Choice(model={"init": "random"}),
     "start from patches": Choice(model={"init": "data"}),
-    "start from principal components": Choice(model={"init": "principal"}),
+    "start from what patches have in common": Choice(model={"init": "common"}),
     "all weights for g_w": Choice(model={"weights": "all"}),
     "step sizes (t + 5)^-0.5": Choice(model={"step_delay": 5.0, "step_decay": 0.5}),
     "batches of 1024": Choice(model={"batch_size": 1024}),
@@ -130,7 +130,7 @@ def scorer(task: Task, data: Path, seed: int) -> Callable[[Choice], dict[str, fl
 
     def fitted(choice: Choice, size: int) -> tuple[BPFA, float]:
         rows = PatchRows(canvas.values, canvas.observed, (size, size))
-        settings = model_settings(choice, rows.n_rows, task)
+        settings = model_settings(choice, rows, task)
         key = (repr(settings), size)
         if key not in fits:
             fits.clear()
@@ -157,7 +157,7 @@ def scorer(task: Task, data: Path, seed: int) -> Callable[[Choice], dict[str, fl
     return score
 
 
-def model_settings(choice: Choice, n_rows: int, task: Task) -> dict[str, Any]:
+def model_settings(choice: Choice, rows: PatchRows, task: Task) -> dict[str, Any]:
     """The parameters of `BPFA`."""
     settings = {
         "n_components": defaults.N_COMPONENTS,
@@ -166,11 +166,11 @@ def model_settings(choice: Choice, n_rows: int, task: Task) -> dict[str, Any]:
         "step_delay": defaults.STEP_DELAY,
         "step_decay": defaults.STEP_DECAY,
         "features": defaults.FEATURES,
-        "init": defaults.NOISY_INIT if task.noise else defaults.INIT,
+        "init": defaults.default_init(rows.n_columns, noisy=task.noise > 0),
         "hide": defaults.default_hide(task.observed),
     } | choice.model
     if choice.shrunk_pi:
-        settings["priors"] = Priors(a=settings["priors"].a, b=choice.shrunk_pi * n_rows)
+        settings["priors"] = Priors(a=settings["priors"].a, b=choice.shrunk_pi * rows.n_rows)
     return settings
 
 

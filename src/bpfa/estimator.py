@@ -91,11 +91,11 @@ class BPFA(ReadingMixin, BaseEstimator):
         as in pictures of which most pixels are missing; where entries are many it loses.
     n_sweeps : int
         Sweeps over the features in a step, for the variational kinds.
-    init : {"auto", "principal", "random", "data", "gibbs"}
-        Where the features start: principal components, draws from their prior, rows of the data, or a Gibbs
-        run on a subset. "auto" is the first up to 2048 columns, and random draws beyond. Where there are more
-        features than two for three columns, only components with twice the average variance of a column are
-        used, and the other features are drawn from their prior.
+    init : {"auto", "principal", "common", "random", "data", "gibbs"}
+        Where the features start: principal components; those of them that stand out, with twice the average
+        variance of a column, and draws from the prior; such draws alone; rows of the data; or a Gibbs run on
+        a subset. "auto" is the first up to 2048 columns, and random draws beyond. With more features than two
+        for three columns the first is the second.
     standardize : bool
         Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
         out. Without it the data should be so: the model has no intercept.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,14 @@ from bpfa.posterior import GlobalPosterior
 from bpfa.sampler import GibbsSampler
 from bpfa.statistics import JointSums, LocalSums
 
-__all__ = ["data_posterior", "gibbs_posterior", "principal_posterior", "random_posterior"]
+__all__ = [
+    "common_posterior",
+    "data_posterior",
+    "gibbs_posterior",
+    "principal_alone",
+    "principal_posterior",
+    "random_posterior",
+]
 
 # Rows looked at to learn the scale of the data.
 N_SCALE_ROWS = 1000
@@ -27,9 +35,10 @@ N_SCALE_ROWS = 1000
 # the first residuals among them, and overfits for long (benchmarks/starts.py).
 NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
 # Of the start from principal components: how many there may be for each column (what is left over has to say
-# what the noise is), and the share of the rows that use each of them. Where there are more features, most are
-# for what few rows have, and only components that hold so many times the variance of a column are for all.
-PRINCIPAL_SHARE, PRINCIPAL_USE, OUTSTANDING = 2 / 3, 0.99, 2.0
+# what the noise is), and the share of the rows that use each of them.
+PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
+# Components that hold so many times the average variance of a column are what rows have in common.
+OUTSTANDING = 2.0
 
 
 def random_posterior(
@@ -131,9 +140,8 @@ def principal_posterior(
     """Start from principal components, of the covariances of columns over the rows where both are observed.
 
     Nearly all rows use each of them, as in factor analysis; the fit then finds out which do not need to. With
-    more features than two for three columns, only those components are used that hold at least twice the
-    average variance of a column, such as the mean and the gradients of patches of a picture; all other
-    features are drawn from their prior and are little used. Parameters are the first of `random_posterior`.
+    more features than two for three columns it is `common_posterior`. Parameters are the first of
+    `random_posterior`.
 
     Examples
     --------
@@ -142,25 +150,71 @@ def principal_posterior(
     >>> principal_posterior(rows, 2, seed=0).pi.round(2)
     array([0.91, 0.91])
     """
-    _begin(rows, n_features, seed)
+    if not principal_alone(n_features, rows.n_columns):
+        return common_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
+    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
+    return _with_components(start, rows, lambda eigenvalues: n_features, seed)
+
+
+def principal_alone(n_features: int, n_columns: int) -> bool:
+    """Whether there are columns enough for all features to start as principal components.
+
+    Examples
+    --------
+    >>> principal_alone(8, n_columns=12), principal_alone(9, n_columns=12)
+    (True, False)
+    """
+    return n_features <= int(PRINCIPAL_SHARE * n_columns)
+
+
+def common_posterior(
+    rows: Rows,
+    n_features: int,
+    priors: Priors | None = None,
+    *,
+    seed: int | Stream | None = None,
+    features: str = "factorised",
+    weights: str = "all",
+) -> GlobalPosterior:
+    """Start from what nearly all rows have in common: the principal components that stand out.
+
+    They hold at least twice the average variance of a column each, such as the mean and the gradients of
+    patches of a picture. All other features are drawn from their prior, for what few rows have. Parameters
+    are the first of `random_posterior`.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> rng = np.random.default_rng(0)
+    >>> rows = ArrayRows(rng.normal(size=(50, 1)) + 0.1 * rng.normal(size=(50, 4)))
+    >>> common_posterior(rows, 3, seed=0).pi.round(2)
+    array([0.88, 0.33, 0.33])
+    """
+    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
+    return _with_components(
+        start, rows, lambda eigenvalues: int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum()), seed
+    )
+
+
+def _with_components(
+    start: GlobalPosterior, rows: Rows, count: Callable[[Array], int], seed: int | Stream | None
+) -> GlobalPosterior:
+    """Let the first features of a start be the largest principal components, as many as `count` says."""
     covariance = pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    n_principal = n_features
-    if not principal_alone(n_features, rows.n_columns):
-        n_principal = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
+    n_principal = min(count(eigenvalues), start.n_features)
     kept = slice(rows.n_columns - n_principal, None)
     noise = max(float(eigenvalues[: rows.n_columns - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
-    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
     if not n_principal or noise <= 0:
         return start
     # Weights of variance 1, so that a component that a share of the rows uses has the variance it should.
     strength = np.sqrt(np.maximum(eigenvalues[kept] - noise, noise) / PRINCIPAL_USE)
     phi = start.features.mean
     phi[:n_principal] = (vectors[:, kept] * strength).T[::-1]
-    N, (a0, b0) = rows.n_rows, start.priors.beta(n_features)
+    N, (a0, b0) = rows.n_rows, start.priors.beta(start.n_features)
     use = start.pi.copy()
     use[:n_principal] = PRINCIPAL_USE
-    n_weights = N * (use.sum() if weights == "active" else n_features)
+    n_weights = N * (use.sum() if start.weights == "active" else start.n_features)
     e = start.priors.e0 + n_weights / 2
     return replace(
         start,
@@ -171,17 +225,6 @@ def principal_posterior(
         f=e,
         features=type(start.features).around(phi, rows.n_columns + N * PRINCIPAL_USE / noise),
     )
-
-
-def principal_alone(n_features: int, n_columns: int) -> bool:
-    """Whether all features of a start from principal components are components.
-
-    Examples
-    --------
-    >>> principal_alone(8, n_columns=12), principal_alone(9, n_columns=12)
-    (True, False)
-    """
-    return n_features <= int(PRINCIPAL_SHARE * n_columns)
 
 
 def gibbs_posterior(

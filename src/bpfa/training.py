@@ -15,7 +15,13 @@ from bpfa.gpu.local import OnDevice
 from bpfa.gpu.posterior import DevicePosterior, on_host
 from bpfa.gpu.rows import rows_on_device
 from bpfa.gpu.runtime import on_device
-from bpfa.initialise import data_posterior, gibbs_posterior, principal_posterior, random_posterior
+from bpfa.initialise import (
+    common_posterior,
+    data_posterior,
+    gibbs_posterior,
+    principal_posterior,
+    random_posterior,
+)
 from bpfa.local import Gibbs
 from bpfa.model import Priors, as_priors
 from bpfa.philox import Stream
@@ -32,6 +38,7 @@ INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "random": random_posterior,
     "data": data_posterior,
     "principal": principal_posterior,
+    "common": common_posterior,
     "gibbs": gibbs_posterior,
 }
 
@@ -85,7 +92,8 @@ def train(
     schedule : Schedule, optional
         Step sizes.
     init : str
-        "random", "data" (from rows of the data) or "gibbs" (a Gibbs run on a subset).
+        "random", "data" (from rows of the data), "principal" (components), "common" (the components that
+        stand out, and draws from the prior) or "gibbs" (a Gibbs run on a subset).
     seed : int or Stream, optional
         The same seed gives the same result.
     device : str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-__all__ = ["default_hide", "default_patch_size", "default_steps", "default_stride"]
+from bpfa.defaults import FEW_COLUMNS
+
+__all__ = ["default_hide", "default_init", "default_patch_size", "default_steps", "default_stride"]
 
 # Features that a picture may have: those it does not need stay unused.
 N_COMPONENTS = 256
@@ -14,10 +16,6 @@ BATCH_SIZE = 4096
 STEP_DELAY, STEP_DECAY = 0.0, 0.75
 # Independent features: a step costs a third of one with joint features, and the picture is as good.
 FEATURES = "factorised"
-# Features start as patches of the picture. Those of a noisy one start as principal components, for what
-# nearly all patches have, such as their mean, and are else drawn from their prior: weak texture is then not
-# taken for noise. Where there is no noise, features that most patches use would fit single pixels.
-INIT, NOISY_INIT = "data", "principal"
 # Sweeps before a draw of a patch: more than in training, where the errors of many patches cancel.
 BURN_IN = 15
 # Draws behind a picture.
@@ -84,6 +82,21 @@ def default_hide(observed: float) -> float:
     (0.0, 0.1)
     """
     return 0.0 if observed >= FEW_OBSERVED else HIDE
+
+
+def default_init(n_numbers: int, *, noisy: bool) -> str:
+    """Return where the features start: as patches of the picture, or from what these have in common.
+
+    That is for noisy pictures: what all patches have, such as their mean, has features of its own, and weak
+    texture is not taken for noise. Where there is no noise, features that most patches use would fit single
+    pixels. Nor is it for patches of too many numbers to look for components.
+
+    Examples
+    --------
+    >>> default_init(64, noisy=True), default_init(64, noisy=False), default_init(9000, noisy=True)
+    ('common', 'data', 'data')
+    """
+    return "common" if noisy and n_numbers <= FEW_COLUMNS else "data"
 
 
 def default_stride(size: tuple[int, int]) -> int:

@@ -40,7 +40,7 @@ def inpaint(
     algorithm: str = "gibbs-ssvi",
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
-    init: str = defaults.INIT,
+    init: str | None = None,
     hide: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
@@ -77,9 +77,9 @@ def inpaint(
         Largest number of features; 256 by default.
     algorithm, features, priors : optional
         As in `BPFA`.
-    init : str
-        Where the features start, as in `BPFA`; by default from patches of the picture. `denoise` starts from
-        what nearly all patches have, their principal components.
+    init : str, optional
+        Where the features start, as in `BPFA`; by default they are patches of the picture ("data"), and for
+        `denoise` what patches have in common ("common"), if they have no more than 2048 numbers.
     hide : float, optional
         As in `BPFA`; by default a tenth where less than a third of the pixels is observed, and nothing
         elsewhere or for other algorithms than "gibbs-ssvi".
@@ -124,6 +124,7 @@ def inpaint(
         stride,
         n_draws,
         callbacks,
+        noisy=False,
         n_components=n_components,
         algorithm=algorithm,
         features=features,
@@ -158,7 +159,7 @@ def denoise(
     algorithm: str = "gibbs-ssvi",
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
-    init: str = defaults.NOISY_INIT,
+    init: str | None = None,
     hide: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
@@ -175,7 +176,7 @@ def denoise(
     Parameters
     ----------
     image : array-like of integers or floating-point numbers
-        As in `inpaint`, and so are all other parameters but the default of `init`; nothing need be missing.
+        As in `inpaint`, and so are all other parameters; nothing need be missing.
     mask : boolean array-like, optional
         True where a pixel is missing.
     channel_axis, stack_axis, patch_size, stride, n_components, algorithm, features, priors : optional
@@ -204,6 +205,7 @@ def denoise(
         stride,
         n_draws,
         callbacks,
+        noisy=True,
         n_components=n_components,
         algorithm=algorithm,
         features=features,
@@ -227,6 +229,7 @@ def _restored(
     n_draws: int,
     callbacks: Sequence[Callback],
     *,
+    noisy: bool,
     verbose: int,
     **parameters: Any,
 ) -> ImageResult:
@@ -243,6 +246,8 @@ def _restored(
     observed = float(canvas.observed.mean())
     if all(parameters[name] is None for name in ("max_epochs", "max_steps", "max_time")):
         parameters["max_steps"] = defaults.default_steps(observed)
+    if parameters["init"] is None:
+        parameters["init"] = defaults.default_init(rows.n_columns, noisy=noisy)
     if parameters["hide"] is None:
         hides = parameters["algorithm"] == "gibbs-ssvi"
         parameters["hide"] = defaults.default_hide(observed) if hides else 0.0
