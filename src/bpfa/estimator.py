@@ -61,7 +61,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     ----------
     n_components : int, optional
         Largest number of features K; those the data does not need stay unused. By default as many as predict
-        hidden entries best in a quick factor analysis, at most two for three columns and at most 256.
+        hidden entries best in a quick factor analysis, at most two for three columns and at most 256. Data in
+        which each row has a few of more features than that wants to be told so.
     algorithm : str
         "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
         uncollapsed Gibbs sampler, which keeps every row in memory.
