@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -153,7 +152,7 @@ def principal_posterior(
     if not principal_alone(n_features, rows.n_columns):
         return common_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
     start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
-    return _with_components(start, rows, lambda eigenvalues: n_features, seed)
+    return _with_components(start, *_components(rows, seed), n_features)
 
 
 def principal_alone(n_features: int, n_columns: int) -> bool:
@@ -191,27 +190,33 @@ def common_posterior(
     array([0.88, 0.33, 0.33])
     """
     start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
-    return _with_components(
-        start, rows, lambda eigenvalues: int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum()), seed
+    eigenvalues, vectors = _components(rows, seed)
+    n_outstanding = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
+    return _with_components(start, eigenvalues, vectors, min(n_outstanding, n_features))
+
+
+def _components(rows: Rows, seed: int | Stream | None) -> tuple[Array, Array]:
+    """Return the variances of the principal components, the smallest first, and their directions."""
+    eigenvalues, vectors = np.linalg.eigh(
+        pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
     )
+    return eigenvalues, vectors
 
 
 def _with_components(
-    start: GlobalPosterior, rows: Rows, count: Callable[[Array], int], seed: int | Stream | None
+    start: GlobalPosterior, eigenvalues: Array, vectors: Array, n_principal: int
 ) -> GlobalPosterior:
-    """Let the first features of a start be the largest principal components, as many as `count` says."""
-    covariance = pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    n_principal = min(count(eigenvalues), start.n_features)
-    kept = slice(rows.n_columns - n_principal, None)
-    noise = max(float(eigenvalues[: rows.n_columns - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
+    """Let the first features of a start be the largest principal components."""
+    D = start.n_columns
+    kept = slice(D - n_principal, None)
+    noise = max(float(eigenvalues[: D - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
     if not n_principal or noise <= 0:
         return start
     # Weights of variance 1, so that a component that a share of the rows uses has the variance it should.
     strength = np.sqrt(np.maximum(eigenvalues[kept] - noise, noise) / PRINCIPAL_USE)
     phi = start.features.mean
     phi[:n_principal] = (vectors[:, kept] * strength).T[::-1]
-    N, (a0, b0) = rows.n_rows, start.priors.beta(start.n_features)
+    N, (a0, b0) = start.n_rows, start.priors.beta(start.n_features)
     use = start.pi.copy()
     use[:n_principal] = PRINCIPAL_USE
     n_weights = N * (use.sum() if start.weights == "active" else start.n_features)
@@ -223,7 +228,7 @@ def _with_components(
         d=start.c * noise,
         e=e,
         f=e,
-        features=type(start.features).around(phi, rows.n_columns + N * PRINCIPAL_USE / noise),
+        features=type(start.features).around(phi, D + N * PRINCIPAL_USE / noise),
     )
 
 

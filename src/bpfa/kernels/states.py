@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from bpfa import local
@@ -15,13 +16,14 @@ from bpfa.view import GlobalView
 __all__ = ["GibbsByStates"]
 
 
-class GibbsByStates(local.Gibbs):
+class GibbsByStates(local.Gibbs, ABC):
     """`bpfa.local.Gibbs` where a call of a kernel leads from a state to a later one."""
 
     @property
     def _method(self) -> int:
         return GIBBS if self.blocked else GIBBS_TWO_STEP
 
+    @abstractmethod
     def _state_after(
         self,
         view: GlobalView,
@@ -33,7 +35,6 @@ class GibbsByStates(local.Gibbs):
         burn_in: int = 0,
     ) -> LocalState:
         """Return the state after `burn_in` sweeps and one more, the first of which has this number."""
-        raise NotImplementedError
 
     def chain(
         self,
