@@ -53,8 +53,8 @@ def variants():
     """Yield all of them."""
     yield from (("gibbs.cu", macros) for macros in gibbs_variants())
     yield from (("gibbs_rows.cu", macros) for macros in rows_variants())
-    for squares, tiles in product((0, 1), (1, 5, 8)):
-        yield "sums_tensor.cu", ("REAL=float", f"SQUARES={squares}", f"TILES={tiles}")
+    for squares, tiles, places in product((0, 1), (1, 5, 8), (1, 2)):
+        yield "sums_tensor.cu", ("REAL=float", f"SQUARES={squares}", f"TILES={tiles}", f"PLACES={places}")
     for steps in (1, 5, 8):
         yield "correlations.cu", ("REAL=float", f"STEPS={steps}")
     for real, mean_field, columns in product(REALS, (0, 1), (1, 2, 15, 64)):
@@ -62,6 +62,7 @@ def variants():
     plain = "sums.cu", "rows.cu", "hidden.cu", "posterior.cu", "products.cu", "images.cu"
     for source, real in product(plain, REALS):
         yield source, (f"REAL={real}",)
+    yield "sums.cu", ("REAL=double", "ROWS=16")
     yield "graphs.cu", ()
 
 
@@ -76,6 +77,7 @@ FEW = [
     ("gibbs_rows.cu", ("REAL=double", "MISSING=0", "FEATURE_TILES=16", "THREADS=384")),
     ("correlations.cu", ("REAL=float", "STEPS=8")),
     ("sums_tensor.cu", ("REAL=float", "SQUARES=0")),
+    ("sums_tensor.cu", ("REAL=float", "SQUARES=1", "PLACES=1")),
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),
     ("rows.cu", ("REAL=float",)),

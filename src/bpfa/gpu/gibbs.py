@@ -265,7 +265,7 @@ def _plan(
 def correlated(batch: DeviceBatch, view: DeviceView) -> tuple[Any, Any]:
     """Return complete rows as a matrix, and its product with all features, rows x padded features."""
     cupy, n, D, KP = cupy_module(), len(batch), batch.n_columns, len(view.rows)
-    if view.real != "float32" or D > TENSOR_COLUMNS:
+    if view.real != "float32" or D > TENSOR_COLUMNS or not properties.tensor_cores():
         dense, _ = batch.dense(view.real)
         return dense, products_of_rows(dense, view.rows)
     dense, correlations = cupy.empty((n, D), np.float32), cupy.empty((n, KP), np.float32)

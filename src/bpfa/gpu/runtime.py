@@ -41,6 +41,8 @@ CACHE_VARIABLE = "BPFA_CACHE_DIR"
 SOURCES = Path(__file__).parent.parent / "kernels" / "cuda"
 # Numbers of single precision may be rounded where hardware does it fast; those of double precision never are.
 OPTIONS = ("--std=c++17", "--use_fast_math", "--device-as-default-execution-space")
+# Compute capability of the oldest cards that the kernels are compiled for.
+OLDEST = 7, 5
 INSTALL = "pip install 'bpfa[cuda13]', or 'bpfa[cuda12]' for a driver of CUDA 12"
 
 
@@ -54,8 +56,8 @@ def cupy_module() -> Any:
     return cupy
 
 
-def cuda_problem() -> str | None:
-    """Return why no GPU can be used, and what to do about it; None where one can."""
+def cuda_problem(index: int = 0) -> str | None:
+    """Return why a GPU cannot be used, and what to do about it; None where it can."""
     try:
         cupy = cupy_module()
     except ImportError as error:
@@ -66,7 +68,14 @@ def cuda_problem() -> str | None:
         return (
             f"no GPU can be used ({error}): is the NVIDIA driver installed, and not older than CuPy's CUDA?"
         )
-    return None if n_devices else "no GPU is visible: does CUDA_VISIBLE_DEVICES hide it?"
+    if n_devices == 0:
+        return "no GPU is visible: does CUDA_VISIBLE_DEVICES hide it?"
+    found = cupy.cuda.runtime.getDeviceProperties(min(index, n_devices - 1))
+    capability = found["major"], found["minor"]
+    if capability >= OLDEST:
+        return None
+    has, needed = (".".join(str(number) for number in numbers) for numbers in (capability, OLDEST))
+    return f"{found['name'].decode()} has compute capability {has}, and {needed} (Turing) is needed"
 
 
 @cache
@@ -85,10 +94,11 @@ def device_index(name: str) -> int:
         raise ValueError(
             f"device={name!r}: expected 'cuda', or 'cuda:0', 'cuda:1', ... for one of several GPUs"
         )
-    problem = cuda_problem()
+    index = int(match[1] or 0)
+    problem = cuda_problem(index)
     if problem is not None:
         raise RuntimeError(f"device={name!r}: {problem}")
-    index, n_devices = int(match[1] or 0), cupy_module().cuda.runtime.getDeviceCount()
+    n_devices = cupy_module().cuda.runtime.getDeviceCount()
     if index >= n_devices:
         raise ValueError(
             f"device={name!r}: there are {n_devices} GPUs; expected at most 'cuda:{n_devices - 1}'"
@@ -170,6 +180,12 @@ class properties:
     def _attribute(device: int, name: str) -> int:
         return int(cupy_module().cuda.Device(device).attributes[name])
 
+    @staticmethod
+    @cache
+    def _capability(device: int) -> str:
+        capability: str = cupy_module().cuda.Device(device).compute_capability
+        return capability
+
     @classmethod
     def _of_current(cls, name: str) -> int:
         return cls._attribute(cupy_module().cuda.runtime.getDevice(), name)
@@ -187,8 +203,12 @@ class properties:
     @classmethod
     def architecture(cls) -> str:
         """Return the compute capability, such as "90"."""
-        capability: str = cupy_module().cuda.Device().compute_capability
-        return capability
+        return cls._capability(cupy_module().cuda.runtime.getDevice())
+
+    @classmethod
+    def tensor_cores(cls) -> bool:
+        """Return whether there are such that multiply numbers of eleven bits (tf32), as from Ampere on."""
+        return int(cls.architecture()) >= 80
 
 
 def source_text(name: str) -> str:

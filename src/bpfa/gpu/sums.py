@@ -8,24 +8,50 @@ import numpy as np
 
 from bpfa.gpu.gibbs import Kept
 from bpfa.gpu.rows import C_NAMES, DeviceBatch
-from bpfa.gpu.runtime import cupy_module, kernel, launch
+from bpfa.gpu.runtime import cupy_module, kernel, launch, properties
 from bpfa.gpu.view import DeviceView, blocks_of
 from bpfa.kernels.finish import MEAN_FIELD, finished_sums
 from bpfa.statistics import JointSums, LocalSums
 
-__all__ = ["DeviceSums"]
+__all__ = ["DeviceSums", "sparse_rows", "tensor_places"]
 
 # Sums are taken over chunks of rows: of at least so many, and about so many chunks, whatever the device.
 CHUNK_ROWS, N_CHUNKS = 64, 128
 # What a block has: rows that it looks at together, columns, features and threads, as in sums.cu and
-# sums_tensor.cu; and bytes of shared memory, in double precision and in single.
+# sums_tensor.cu.
 BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
-SPARSE_MEMORY = 8 * (BLOCK_ROWS * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES) + 4 * (
-    BLOCK_FEATURES + 2 * BLOCK_ROWS
-)
-TENSOR_MEMORY = 4 * (
-    2 * BLOCK_ROWS * (BLOCK_FEATURES + 8 + 2 * (BLOCK_COLUMNS + 8)) + 2 * BLOCK_THREADS // 32 + BLOCK_FEATURES
-)
+
+
+def tensor_places(memory: int) -> tuple[int, int]:
+    """Return how many places for rows sums_tensor.cu has in so much shared memory, and the bytes it takes.
+
+    Examples
+    --------
+    >>> tensor_places(232_448), tensor_places(101_376)
+    ((2, 105600), (1, 53312))
+    """
+    place = BLOCK_ROWS * (BLOCK_FEATURES + 8 + 2 * (BLOCK_COLUMNS + 8)) + BLOCK_THREADS // 32
+    taken = {places: 4 * (places * place + BLOCK_FEATURES) for places in (2, 1)}
+    places = 2 if taken[2] <= memory else 1
+    return places, taken[places]
+
+
+def sparse_rows(memory: int, real: str) -> tuple[int, int]:
+    """Return how many rows sums.cu has in so much shared memory at a time, and the bytes it takes.
+
+    Examples
+    --------
+    >>> sparse_rows(101_376, "float64"), sparse_rows(65_536, "float64"), sparse_rows(65_536, "float32")
+    ((32, 87296), (16, 46208), (32, 44288))
+    """
+    size = np.dtype(real).itemsize
+    taken = {
+        rows: size * (rows * (BLOCK_FEATURES + BLOCK_COLUMNS) + 2 * BLOCK_FEATURES)
+        + 4 * (BLOCK_FEATURES + 2 * rows)
+        for rows in (BLOCK_ROWS, BLOCK_ROWS // 2)
+    }
+    rows = BLOCK_ROWS if taken[BLOCK_ROWS] <= memory else BLOCK_ROWS // 2
+    return rows, taken[rows]
 
 
 class DeviceSums:
@@ -79,15 +105,20 @@ class DeviceSums:
             np.int64(n_rows), self.n_samples, K, D,
         )  # fmt: skip
         grid = n_chunks, -(-K // BLOCK_FEATURES), -(-D // BLOCK_COLUMNS)
-        if real == "float32":
-            macros = "REAL=float", f"TILES={min(BLOCK_COLUMNS, -(-D // 8) * 8) // 8}"
+        if real == "float32" and properties.tensor_cores():
+            places, memory = tensor_places(properties.shared_memory())
+            tiles = min(BLOCK_COLUMNS, -(-D // 8) * 8) // 8
             for squares, partial in enumerate((xd,) if self.complete else (xd, zw2)):
-                function = kernel("sums_tensor.cu", "tensor_sums", *macros, f"SQUARES={squares}")
-                launch(function, grid, BLOCK_THREADS, *given, partial, n, total, rows, shared=TENSOR_MEMORY)
+                macros = macro, f"TILES={tiles}", f"PLACES={places}", f"SQUARES={squares}"
+                launch(
+                    kernel("sums_tensor.cu", "tensor_sums", *macros), grid, BLOCK_THREADS,
+                    *given, partial, n, total, rows, shared=memory,
+                )  # fmt: skip
         else:
+            block_rows, memory = sparse_rows(properties.shared_memory(), real)
             launch(
-                kernel("sums.cu", "sparse_sums", macro), grid, BLOCK_THREADS,
-                *given, chunk_rows, xd, zw2, n, total, rows, shared=SPARSE_MEMORY,
+                kernel("sums.cu", "sparse_sums", macro, f"ROWS={block_rows}"), grid, BLOCK_THREADS,
+                *given, chunk_rows, xd, zw2, n, total, rows, shared=memory,
             )  # fmt: skip
         launch(
             kernel("sums.cu", "reduce_sums", macro), blocks_of(K * D, 64) + blocks_of(K, 64) + 1, 256,

@@ -1,6 +1,12 @@
 // Sums over the rows of a batch from the features that are on (MATH.md section 4), in a fixed order: a block adds
 // the rows of its chunk one after another, each warp in the columns that are its own; then chunks are added up.
+//
+// Variants, by macro: REAL; ROWS that a block looks at together, 32 or, where shared memory is small, 16.
 #include "common.cuh"
+
+#ifndef ROWS
+#define ROWS 32
+#endif
 
 __device__ inline bool is_observed(const unsigned short* masks, int64 row, int D, int d) {
   return masks == nullptr || (masks[row * ((D + 15) / 16) + d / 16] >> (d % 16) & 1);
@@ -15,10 +21,10 @@ struct Staged {
 };
 
 // Partial sums over the rows of chunk blockIdx.x, for the features of part blockIdx.y and the columns of part
-// blockIdx.z. Rows are put into shared memory 32 at a time; then each warp adds what its own features have in them, in
-// registers, two columns a lane. Features are dealt out to the warps one by one, as some are in every row. `data` is
+// blockIdx.z. Rows are put into shared memory ROWS at a time; then each warp adds what its own features have in them,
+// in registers, two columns a lane. Features are dealt out to the warps one by one, as some are in every row. `data` is
 // the residual of every sample, or the rows themselves.
-constexpr int kRows = 32, kWarps = 16, kOwn = 16, kFeatures = kWarps * kOwn, kColumns = 64;
+constexpr int kRows = ROWS, kWarps = 16, kOwn = 16, kFeatures = kWarps * kOwn, kColumns = 64;
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps)
     sparse_sums(const int* counts, const Entry* entries, const real* data, int64 sample_stride,

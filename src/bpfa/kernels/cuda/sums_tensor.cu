@@ -2,7 +2,7 @@
 // fixed order; reduce_sums in sums.cu adds up what chunks of rows give. For single precision.
 //
 // Variants, by macro: SQUARES 0 for sum_i x_ik r_id and what is counted beside it, 1 for sum_i o_id x_ik^2; TILES of
-// eight columns.
+// eight columns; PLACES in shared memory for 32 rows, 2 or, where it is small, 1.
 #include "common.cuh"
 #include "tensor.cuh"
 
@@ -12,6 +12,9 @@
 #ifndef TILES
 #define TILES 8
 #endif
+#ifndef PLACES
+#define PLACES 2
+#endif
 
 // A block has 256 features x 64 columns. The features that most rows have on may all be in one tile of sixteen, so a
 // warp adds every fourth tile, in sixteen columns. It brings some rows into shared memory.
@@ -19,12 +22,12 @@ constexpr int kRows = 32, kWarps = 16, kFeatures = 256, kColumns = 64, kOwnRows 
 constexpr int kOwnTiles = kFeatures / 16 / 4, kOwnColumnTiles = kColumns / 8 / 4;
 // Eight more than a multiple of 32: the four rows and eight columns that the lanes of a warp read are in 32 banks.
 constexpr int kFeatureStride = kFeatures + 8, kColumnStride = kColumns + 8;
-// Of a round of rows: x of the features, and numbers of the columns, split. Rounds alternate between two places.
+// Of a round of rows: x of the features, and numbers of the columns, split. Rounds take turns at the places.
 constexpr int kRound = kRows * (kFeatureStride + 2 * kColumnStride);
 // Samples whose features are brought into shared memory together.
 constexpr int kTogether = SQUARES ? 3 : 1;
 
-// The data is zero where it is not observed. Shared memory: two rounds, for each the tiles that the rows of a warp
+// The data is zero where it is not observed. Shared memory: the places, for each the tiles that the rows of a warp
 // have, and a count of every feature.
 extern "C" __global__ void __launch_bounds__(32 * kWarps)
     tensor_sums(const int* counts, const Entry* entries, const float* data, int64 sample_stride,
@@ -32,8 +35,8 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
                 int K, int D, float* partial, float* partial_n, float* partial_total, double* partial_rows) {
   extern __shared__ float4 shared[];
   float* rounds = reinterpret_cast<float*>(shared);
-  unsigned* tiles_used = reinterpret_cast<unsigned*>(rounds + 2 * kRound);
-  int* users = reinterpret_cast<int*>(tiles_used + 2 * kWarps);
+  unsigned* tiles_used = reinterpret_cast<unsigned*>(rounds + PLACES * kRound);
+  int* users = reinterpret_cast<int*>(tiles_used + PLACES * kWarps);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int k0 = kFeatures * blockIdx.y, d0 = kColumns * blockIdx.z;
   // Blocks take turns: neighbours, such as the patches of a part of a picture, are much alike.
@@ -132,6 +135,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   for (int group = 0; group < n_groups; ++group) {
 #pragma unroll 1
     for (int sample = 0; sample < n_samples; sample += kTogether) {
+      if (PLACES == 1 && (!SQUARES || sample == 0)) __syncthreads();
       put(place);
       next_sample += kTogether;
       if (next_sample >= n_samples) {
@@ -140,11 +144,11 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
       }
       fetch();
       if (SQUARES && sample + kTogether < n_samples) continue;
-      // The round is there for all, and nobody is at the one before it, whose place the next one takes.
+      // The round is there for all; and where there are two places, nobody is at the one that the next round takes.
       __syncthreads();
       unsigned x_at = own_x + place * kRound * 4, data_at = own_data + place * kRound * 4;
       unsigned used_at = own_used + place * kWarps * 4;
-      place ^= 1;
+      place ^= PLACES - 1;
       if (!columns_here) continue;
       // Tensor cores cut off what they would have to round: only 32 rows are left to them.
       float sum[kOwnTiles][kOwnColumnTiles][4] = {};

@@ -35,7 +35,7 @@ class Tiles {
 #if TILES == TILES_RESIDENT
     return shared_ + tile * size_;
 #elif TILES == TILES_STREAMED
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    fetched();
     // The tile is there for all, and nobody is at the one before it, whose place the next one takes.
     __syncthreads();
     const real* here = shared_ + stage_ * size_;
@@ -50,19 +50,28 @@ class Tiles {
   // Nothing may be on its way when a block ends.
   __device__ void finish() {
 #if TILES == TILES_STREAMED
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    fetched();
 #endif
   }
 
  private:
   __device__ void fetch(int tile) {
-    const real* source = from_ + static_cast<int64>(tile) * size_;
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared_ + stage_ * size_));
+    const char* source = reinterpret_cast<const char*>(from_ + static_cast<int64>(tile) * size_);
+    char* to = reinterpret_cast<char*>(shared_ + stage_ * size_);
     const int n_bytes = size_ * static_cast<int>(sizeof(real));
-    for (int i = 16 * threadIdx.x; i < n_bytes; i += 16 * blockDim.x)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i),
-                   "l"(reinterpret_cast<const char*>(source) + i)
+    for (int i = 16 * threadIdx.x; i < n_bytes; i += 16 * blockDim.x) {
+#if __CUDA_ARCH__ >= 800
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(source + i)
                    : "memory");
+#else
+      *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(source + i);
+#endif
+    }
+  }
+  __device__ static void fetched() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
   }
 
   const real* from_;
