@@ -23,7 +23,7 @@ from PIL import Image
 import bpfa
 from benchmarks.readme import table
 from bpfa import Algorithm, Schedule, algorithm, kernels
-from bpfa.data import read_batches
+from bpfa.data import ArrayRows, read_batches
 from bpfa.gpu.gibbs import Chain
 from bpfa.gpu.graphs import StepGraphs
 from bpfa.gpu.local import Gibbs, MeanField, SpikeSlab
@@ -31,7 +31,7 @@ from bpfa.gpu.posterior import DevicePosterior
 from bpfa.gpu.rows import DeviceBatch, rows_on_device
 from bpfa.gpu.runtime import cupy_module, on_device
 from bpfa.images.patches import PatchRows
-from bpfa.initialise import random_posterior
+from bpfa.initialise import principal_posterior, random_posterior
 from bpfa.philox import Stream
 from bpfa.svi import svi, svi_step
 
@@ -255,15 +255,31 @@ def step_times(results: dict, arguments: argparse.Namespace) -> None:
         source = rows_on_device(rows)
         start = DevicePosterior.of(random_posterior(rows, 256, seed=0), arguments.device, "float32")
         for batch_size in (256, 1024, 4096, 16_384):
-            graphs, plain = (
-                float(np.median([seconds_a_step(source, start, batch_size, kind) for _ in range(3)]))
-                for kind in (StepGraphs(), None)
-            )
-            results["work"][f"a step, {batch_size:,} patches, {name}"] = {
-                "seconds": graphs,
-                "without_graphs": plain,
-                "note": f"without graphs {shown(plain)}",
-            }
+            title = f"a step, {batch_size:,} patches, {name}"
+            results["work"][title] = times_a_step(source, start, batch_size)
+
+
+def joint_step_times(results: dict, arguments: argparse.Namespace) -> None:
+    """Steps of joint features, as BPFA makes them by default, on rows that use most of them."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(20_000, 26)) @ rng.normal(size=(26, 40)) + rng.normal(size=(20_000, 40))
+    y = (y / y.std()).astype(np.float32)
+    for hidden, name in ((0.0, "complete"), (0.05, "5% hidden")):
+        rows = ArrayRows(np.where(rng.random(y.shape) < hidden, np.nan, y))
+        source, start = rows_on_device(rows), principal_posterior(rows, 26, seed=0, features="joint")
+        posterior = DevicePosterior.of(start, arguments.device, "float32")
+        for batch_size in (1024, 4096):
+            title = f"a step, {batch_size:,} rows of 40 columns, 26 joint features, {name}"
+            results["work"][title] = times_a_step(source, posterior, batch_size)
+
+
+def times_a_step(source: Any, posterior: Any, batch_size: int) -> dict[str, Any]:
+    """As the loop makes them, and without graphs."""
+    graphs, plain = (
+        float(np.median([seconds_a_step(source, posterior, batch_size, kind) for _ in range(3)]))
+        for kind in (StepGraphs(), None)
+    )
+    return {"seconds": graphs, "without_graphs": plain, "note": f"without graphs {shown(plain)}"}
 
 
 def seconds_a_step(source: Any, posterior: Any, batch_size: int, graphs: StepGraphs | None) -> float:
@@ -390,6 +406,7 @@ SECTIONS: dict[str, Callable[[dict, argparse.Namespace], None]] = {
     "ceilings": ceilings,
     "kernels": kernel_times,
     "steps": step_times,
+    "joint steps": joint_step_times,
     "pictures": pictures,
     "tables": tables,
     "first call": first_call,

@@ -2,7 +2,7 @@
 
 import gc
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -191,7 +191,9 @@ def test_sums_of_samples_are_products_of_matrices(N, K, D, observed, n_samples):
         kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=n_samples).kept(rows)
         sums = DeviceSums(seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=n_samples)
         sums.add_kept(kept, rows)
-        x, r = kept.matrix(K).get().astype(float), kept.residuals.get().reshape(-1, D).astype(float)
+        joint = DeviceSums(seen, N, complete=rows.complete, joint=True, method=GIBBS, n_samples=n_samples)
+        joint.add_kept(kept, rows)
+        x, r = matrix_of(kept, K), kept.residuals.get().reshape(-1, D).astype(float)
     o = np.tile(batch.observed, (n_samples, 1))
     assert (r[~o] == 0).all()
     assert N < 100 or (x != 0).sum(axis=1).max() > 32
@@ -203,6 +205,39 @@ def test_sums_of_samples_are_products_of_matrices(N, K, D, observed, n_samples):
         (sums.scalars, np.array([(r**2).sum(), batch.observed.sum()])),
     ]:
         np.testing.assert_allclose(cupy.asnumpy(ours), theirs, rtol=1e-6, atol=1e-6 * np.abs(theirs).max())
+    for d, ours in zip((0, D - 1), (joint.xx[0], joint.xx[-1]), strict=True):
+        theirs = (x * o[:, d : d + 1]).T @ x if observed < 1 else x.T @ x
+        np.testing.assert_allclose(ours.get(), theirs, rtol=1e-6, atol=1e-6 * np.abs(theirs).max(initial=1.0))
+
+
+def matrix_of(kept, K):
+    """Return x of all samples as a matrix, samples and rows x features."""
+    counts, real = kept.counts.get().ravel(), kept.residuals.dtype
+    columns = kept.entries.get().reshape(len(counts), K, -1)
+    features = columns[..., :4].view(np.int32)[..., 0]
+    weights = columns[..., columns.shape[-1] - real.itemsize :].view(real)[..., 0]
+    there = np.arange(K) < counts[:, None]
+    matrix = np.zeros((len(counts), K))
+    matrix[np.nonzero(there)[0], features[there]] = weights[there]
+    return matrix
+
+
+@pytest.mark.parametrize("n_matrices", [1, 5])
+@pytest.mark.parametrize("K", [1, 2, 17, 64, 168, 200])
+def test_factors_of_precisions(K, n_matrices):
+    """With a kernel of our own where a matrix fits into shared memory, and by cuSOLVER."""
+    rng = np.random.default_rng(K)
+    A = rng.normal(size=(n_matrices, K, 2 * K))
+    P = A @ A.swapaxes(1, 2) + np.eye(K)
+    start = random_posterior(ArrayRows(rng.normal(size=(9, 5))), K, seed=0)
+    posterior = DevicePosterior.of(start, "cuda", "float64")
+    with on_device("cuda"):
+        factors, transposed = replace(posterior, precision=cupy_module().asarray(P))._factors()
+        np.testing.assert_allclose(factors.get(), np.linalg.cholesky(P), rtol=1e-10, atol=1e-12 * K)
+        np.testing.assert_array_equal(transposed.get(), factors.get().swapaxes(1, 2))
+        P[-1, 0, 0] = -1.0
+        broken = replace(posterior, precision=cupy_module().asarray(P))._factors()[0].get()
+    assert not np.isfinite(broken[-1]).all()
 
 
 def test_normal_numbers_of_single_precision():

@@ -44,10 +44,10 @@ def without(monkeypatch):
     return call
 
 
-def steps_of(y, **options):
+def steps_of(y, n_features=9, **options):
     """All steps of a run, kept until the last one is made."""
     options = {"n_steps": 20, "batch_size": 150, "seed": 1, "device": "cuda", **options}
-    return list(train(y, 9, **options))
+    return list(train(y, n_features, **options))
 
 
 def assert_same_steps(ours, theirs):
@@ -67,6 +67,7 @@ def assert_same_steps(ours, theirs):
         {"blocked": False},
         {"weights": "active"},
         {"hide": 0.2},
+        {"features": "joint"},
     ],
 )
 def test_the_same_bits(options, n_columns, share, replayed, without):
@@ -81,7 +82,7 @@ def test_the_same_bits(options, n_columns, share, replayed, without):
     assert_same_steps(ours, theirs)
 
 
-@pytest.mark.parametrize("options", [{"features": "joint"}, {"algorithm": "titsias-ssvi"}])
+@pytest.mark.parametrize("options", [{"features": "joint", "n_features": 180}, {"algorithm": "titsias-ssvi"}])
 def test_what_cannot_be_recorded_is_made_as_it_is(options, replayed, without):
     """Libraries that CuPy does not let be recorded: cuSOLVER, cuBLAS."""
     y = data_with_holes()

@@ -300,20 +300,6 @@ class Kept(NamedTuple):
     n_observed: Any
     """Of every row; None where nothing is missing."""
 
-    def matrix(self, K: int) -> Any:
-        """Return x of all samples as a dense matrix, samples and rows x features."""
-        cupy = cupy_module()
-        counts = self.counts.ravel()
-        real = np.dtype(self.residuals.dtype)
-        columns = self.entries.reshape(len(counts), K, -1)
-        features = columns[..., :4].view(cupy.int32)[..., 0]
-        weights = columns[..., columns.shape[-1] - real.itemsize :].view(real)[..., 0]
-        there = cupy.arange(K)[None, :] < counts[:, None]
-        matrix = cupy.zeros((len(counts), K), real)
-        rows = cupy.broadcast_to(cupy.arange(len(counts))[:, None], there.shape)
-        matrix[rows[there], features[there]] = weights[there]
-        return matrix
-
 
 @dataclass(frozen=True)
 class Chain:

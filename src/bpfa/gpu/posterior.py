@@ -13,7 +13,7 @@ from bpfa.data import Batch
 from bpfa.features import FactorisedFeatures, JointFeatures
 from bpfa.gpu.moment import Moment, number_arguments, size_arguments
 from bpfa.gpu.rows import C_NAMES, DeviceBatch
-from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device
+from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device, properties
 from bpfa.gpu.sums import DeviceSums
 from bpfa.gpu.view import DeviceView, blocks_of
 from bpfa.kernels.finish import MEAN_FIELD
@@ -193,20 +193,33 @@ class DevicePosterior:
 
     def _solved(self, draws: GlobalDraws | None) -> Any:
         """Return P_d^-1 h_d of every column, or a draw from N(P_d^-1 h_d, P_d^-1)."""
-        cupy, K, D = cupy_module(), self.n_features, self.n_columns
-        import cupyx
-
-        # Without asking the device whether it went well: a factor that is not finite shows in the sums.
-        with cupyx.errstate(linalg="ignore"):
-            factors = cupy.linalg.cholesky(self.precision)
-        transposed = cupy.ascontiguousarray(factors.swapaxes(1, 2))
-        phi = cupy.empty((K, D))
+        K, D = self.n_features, self.n_columns
+        factors, transposed = self._factors()
+        phi = cupy_module().empty((K, D))
         stride = 0 if len(self.precision) == 1 else K * K
         launch(
             self._kernel("view_joint"), D, 256,
             factors, transposed, np.int64(stride), self.linear, K, D, *_keyed(draws), phi, shared=8 * K,
         )  # fmt: skip
         return phi
+
+    def _factors(self) -> tuple[Any, Any]:
+        """Return the Cholesky factors of all matrices, and their transposes."""
+        cupy, K = cupy_module(), self.n_features
+        shared = 8 * K * (K | 1)
+        if shared <= properties.shared_memory():
+            factors, transposed = cupy.empty_like(self.precision), cupy.empty_like(self.precision)
+            launch(
+                self._kernel("cholesky"), len(factors), 256,
+                self.precision, K, factors, transposed, shared=shared,
+            )  # fmt: skip
+            return factors, transposed
+        import cupyx
+
+        # Without asking the device whether it went well: a factor that is not finite shows in the sums.
+        with cupyx.errstate(linalg="ignore"):
+            factors = cupy.linalg.cholesky(self.precision)
+        return factors, cupy.ascontiguousarray(factors.swapaxes(1, 2))
 
     # --- steps ---------------------------------------------------------------------------------------------
 

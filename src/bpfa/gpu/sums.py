@@ -13,13 +13,16 @@ from bpfa.gpu.view import DeviceView, blocks_of
 from bpfa.kernels.finish import MEAN_FIELD, finished_sums
 from bpfa.statistics import JointSums, LocalSums
 
-__all__ = ["DeviceSums", "sparse_rows", "tensor_places"]
+__all__ = ["DeviceSums", "joint_chunks", "sparse_rows", "tensor_places"]
 
 # Sums are taken over chunks of rows: of at least so many, and about so many chunks, whatever the device.
 CHUNK_ROWS, N_CHUNKS = 64, 128
 # What a block has: rows that it looks at together, columns, features and threads, as in sums.cu and
 # sums_tensor.cu.
 BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
+# Of dense_joint in sums.cu: features of a block and its threads, and about how many blocks. Where entries are
+# missing it is for up to so many features: rows use fewer of more.
+TILE, TILE_THREADS, MANY_BLOCKS, DENSE_FEATURES = 64, 256, 1024, 128
 
 
 def tensor_places(memory: int) -> tuple[int, int]:
@@ -34,6 +37,26 @@ def tensor_places(memory: int) -> tuple[int, int]:
     taken = {places: 4 * (places * place + BLOCK_FEATURES) for places in (2, 1)}
     places = 2 if taken[2] <= memory else 1
     return places, taken[places]
+
+
+def joint_chunks(n_lists: int, n_blocks: int) -> tuple[int, int]:
+    """Return how many lists of features a block of dense_joint goes through, and how many chunks that makes.
+
+    Parameters
+    ----------
+    n_lists : int
+        Rows times samples.
+    n_blocks : int
+        Blocks that each chunk is for.
+
+    Examples
+    --------
+    >>> joint_chunks(3072, 40), joint_chunks(3072, 1), joint_chunks(100_000, 2000)
+    ((128, 24), (64, 48), (100000, 1))
+    """
+    n_chunks = max(1, min(N_CHUNKS, MANY_BLOCKS // n_blocks))
+    chunk_lists = max(CHUNK_ROWS, -(-n_lists // (32 * n_chunks)) * 32)
+    return chunk_lists, max(1, -(-n_lists // chunk_lists))
 
 
 def sparse_rows(memory: int, real: str) -> tuple[int, int]:
@@ -125,14 +148,28 @@ class DeviceSums:
             xd, zw2, n, total, rows, n_chunks, K, D,
             self.xd, self.zw2, self.n, self.total_zw2, self.scalars, self.bad,
         )  # fmt: skip
-        if self.joint and self.complete:
-            x = kept.matrix(K)
-            self.xx[0] += cupy.matmul(x.T, x)
-        elif self.joint:
-            launch(
-                kernel("sums.cu", "sparse_joint", macro), D, 1024,
-                kept.counts, kept.entries, kept.masks, np.int64(n_rows), self.n_samples, K, D, self.xx,
-            )  # fmt: skip
+        if self.joint:
+            self._add_products(kept, n_rows)
+
+    def _add_products(self, kept: Kept, n_rows: int) -> None:
+        """Add o_id x_i x_i^T of all rows and samples."""
+        K, D = self.view.phi.shape
+        macro = f"REAL={C_NAMES[self.view.real]}"
+        given = kept.counts, kept.entries, kept.masks, np.int64(n_rows), self.n_samples, K, D
+        if not self.complete and K > DENSE_FEATURES:
+            launch(kernel("sums.cu", "sparse_joint", macro), D, 1024, *given, self.xx)
+            return
+        n_matrices, n_tiles = len(self.xx), (-(-K // TILE)) ** 2
+        chunk_lists, n_chunks = joint_chunks(self.n_samples * n_rows, n_tiles * n_matrices)
+        partial = cupy_module().empty((n_chunks, *self.xx.shape))
+        launch(
+            kernel("sums.cu", "dense_joint", macro), (n_tiles, n_matrices, n_chunks), TILE_THREADS,
+            *given, np.int64(chunk_lists), partial,
+        )  # fmt: skip
+        launch(
+            kernel("sums.cu", "reduce_joint", macro), blocks_of(self.xx.size), 256,
+            partial, n_chunks, np.int64(self.xx.size), self.xx,
+        )  # fmt: skip
 
     def add_moments(self, theta: Any, m: Any, kappa: Any, residuals: Any, dense: Any, shown: Any) -> None:
         """Add rows whose local posterior has these parameters; `shown` is None where nothing is missing."""

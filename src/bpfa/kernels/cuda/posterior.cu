@@ -100,6 +100,33 @@ extern "C" __global__ void view_factorised(const double* tau, int tau_columns, c
   rows[i] = static_cast<real>(value);
 }
 
+// The Cholesky factor of matrix blockIdx.x and its transpose; it is factored in shared memory. A factor of what is not
+// positive definite has numbers that are not finite.
+extern "C" __global__ void __launch_bounds__(256)
+    cholesky(const double* P, int K, double* factors, double* transposed) {
+  extern __shared__ double L[];
+  const int64 matrix = static_cast<int64>(blockIdx.x) * K * K;
+  // An odd stride: a column is in different banks.
+  const int stride = K | 1, at_row = threadIdx.x / 16, at_column = threadIdx.x % 16;
+  for (int i = threadIdx.x; i < K * K; i += blockDim.x) L[i / K * stride + i % K] = P[matrix + i];
+  for (int k = 0; k < K; ++k) {
+    __syncthreads();
+    const double diagonal = sqrt(L[k * stride + k]);
+    __syncthreads();
+    for (int i = k + threadIdx.x; i < K; i += blockDim.x)
+      L[i * stride + k] = i == k ? diagonal : L[i * stride + k] / diagonal;
+    __syncthreads();
+    for (int i = k + 1 + at_row; i < K; i += 16)
+      for (int j = k + 1 + at_column; j <= i; j += 16) L[i * stride + j] -= L[i * stride + k] * L[j * stride + k];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < K * K; i += blockDim.x) {
+    const int row = i / K, column = i % K;
+    factors[matrix + i] = column <= row ? L[row * stride + column] : 0;
+    transposed[matrix + i] = column >= row ? L[column * stride + row] : 0;
+  }
+}
+
 // Joint features of column blockIdx.x, given the Cholesky factor of their precision and its transpose:
 // L t = h, then L^T phi = t + noise.
 extern "C" __global__ void view_joint(const double* factors, const double* transposed, int64 factor_stride,

@@ -230,3 +230,75 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
   }
 }
+
+// Partial sums of o_id x_i x_i^T over chunk blockIdx.z of all kept samples, for matrix blockIdx.y, which is that of a
+// column, or of all where nothing is missing: sixty-four times sixty-four features, sixteen products a thread. For
+// features of which rows use a good part.
+constexpr int kTile = 64, kLists = 32, kOfThread = 4, kTogether = 8 * kLists;
+
+extern "C" __global__ void __launch_bounds__((kTile / kOfThread) * (kTile / kOfThread))
+    dense_joint(const int* counts, const Entry* entries, const unsigned short* masks, int64 n_rows, int n_samples,
+                int K, int D, int64 chunk_lists, double* partial) {
+  __shared__ real x[2][kLists][kTile];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+  const int n_tiles = (K + kTile - 1) / kTile, d = blockIdx.y;
+  const int k0[2] = {kTile * (static_cast<int>(blockIdx.x) / n_tiles),
+                     kTile * (static_cast<int>(blockIdx.x) % n_tiles)};
+  const int at[2] = {kOfThread * (static_cast<int>(threadIdx.x) / (kTile / kOfThread)),
+                     kOfThread * (static_cast<int>(threadIdx.x) % (kTile / kOfThread))};
+  const int64 first = blockIdx.z * chunk_lists, last = min(first + chunk_lists, n_samples * n_rows);
+  real sum[kOfThread][kOfThread] = {};
+  double total[kOfThread][kOfThread] = {};
+  for (int64 list0 = first; list0 < last; list0 += kLists) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * kLists * kTile; i += blockDim.x) x[0][0][i] = 0;
+    __syncthreads();
+    for (int i = warp; i < kLists && list0 + i < last; i += n_warps) {
+      const int64 list = list0 + i;
+      if (!is_observed(masks, list % n_rows, D, d)) continue;
+      for (int e = lane; e < counts[list]; e += 32) {
+        const Entry entry = entries[list * K + e];
+        for (int side = 0; side < 2; ++side) {
+          const int f = entry.feature - k0[side];
+          if (f >= 0 && f < kTile) x[side][i][f] = entry.weight;
+        }
+      }
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int i = 0; i < kLists; ++i)
+#pragma unroll
+      for (int a = 0; a < kOfThread; ++a)
+#pragma unroll
+        for (int b = 0; b < kOfThread; ++b) sum[a][b] += x[0][i][at[0] + a] * x[1][i][at[1] + b];
+    // Single precision is for some rows only.
+    if ((list0 - first) % kTogether == kTogether - kLists || list0 + kLists >= last) {
+#pragma unroll
+      for (int a = 0; a < kOfThread; ++a) {
+#pragma unroll
+        for (int b = 0; b < kOfThread; ++b) {
+          total[a][b] += sum[a][b];
+          sum[a][b] = 0;
+        }
+      }
+    }
+  }
+  partial += (static_cast<int64>(blockIdx.z) * gridDim.y + d) * K * K;
+#pragma unroll
+  for (int a = 0; a < kOfThread; ++a) {
+#pragma unroll
+    for (int b = 0; b < kOfThread; ++b) {
+      const int k = k0[0] + at[0] + a, l = k0[1] + at[1] + b;
+      if (k < K && l < K) partial[static_cast<int64>(k) * K + l] = total[a][b];
+    }
+  }
+}
+
+// Adds the chunks to the sums so far.
+extern "C" __global__ void reduce_joint(const double* partial, int n_chunks, int64 size, double* xx) {
+  const int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= size) return;
+  double sum = 0;
+  for (int chunk = 0; chunk < n_chunks; ++chunk) sum += partial[chunk * size + i];
+  xx[i] += sum;
+}
