@@ -5,15 +5,19 @@ import pytest
 
 from bpfa import BPFA
 from bpfa.data import ArrayRows, HiddenRows
-from bpfa.parameters import limits_of, settings_of
+from bpfa.parameters import Start, limits_of, settings_of
 
 SHAPES = [(1, 1), (5, 3), (150, 4), (400, 6), (172_791, 24), (16_428, 350), (10**7, 64), (1000, 5000)]
+
+
+def the_largest(largest, settings):
+    return Start(largest, settings.init)
 
 
 @pytest.mark.parametrize(("n_rows", "n_columns"), SHAPES)
 def test_defaults_suit_the_shape(n_rows, n_columns):
     parameters = BPFA(random_state=0).get_params()
-    settings = settings_of(parameters, n_rows, n_columns, lambda largest, stream: largest)
+    settings = settings_of(parameters, n_rows, n_columns, the_largest)
     limits = limits_of(parameters, settings, n_rows, n_columns)
     assert 1 <= settings.n_features <= min(n_rows, 256)
     # Fewer features than columns, where there are columns enough.
@@ -33,9 +37,7 @@ def test_what_the_algorithm_cannot_have_is_not_chosen():
         ("mf-ssvi", "joint", "all"),
         ("mf-svi", "factorised", "all"),
     ]:
-        settings = settings_of(
-            BPFA(algorithm=algorithm).get_params(), 1000, 20, lambda largest, stream: largest
-        )
+        settings = settings_of(BPFA(algorithm=algorithm).get_params(), 1000, 20, the_largest)
         assert (settings.features, settings.weights) == (features, weights)
 
 

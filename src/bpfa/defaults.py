@@ -10,12 +10,16 @@ __all__ = [
     "default_noise",
     "default_steps",
     "most_components",
+    "sparse_components",
 ]
 
 # Bytes that the precision matrices of joint features may take; their factorisation takes time accordingly.
 JOINT_BYTES = 64 * 2**20
 # Columns whose covariances are taken apart in no time.
 FEW_COLUMNS = 2048
+# Features that few rows have: so many for a common factor, and at most so many, as the time of a step grows
+# with their cube; and the fewest rows that can tell whether there are any.
+SPARSE_GROWTH, MOST_SPARSE, SPARSE_ROWS = 3, 128, 300
 # Sweeps of the uncollapsed sampler.
 SWEEPS = 100
 # The fewest steps: from principal components, which are a good model already, and otherwise.
@@ -29,6 +33,16 @@ def most_components(n_rows: int, n_columns: int) -> int:
     Gaussian sinks for ever.
     """
     return max(1, min(n_rows, 256, max(2, 2 * n_columns // 3)))
+
+
+def sparse_components(n_factors: int, n_rows: int, n_columns: int) -> int:
+    """Return how many features there are if few rows have each, or 0 where that is not worth a trial.
+
+    Three for a common factor, so that as many factors as there may be make two features for a column.
+    """
+    if n_rows < SPARSE_ROWS or n_columns > MOST_SPARSE:
+        return 0
+    return min(SPARSE_GROWTH * n_factors, MOST_SPARSE)
 
 
 def default_batch_size(n_rows: int) -> int:

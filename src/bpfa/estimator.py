@@ -28,7 +28,7 @@ from bpfa.inputs import rows_of_input
 from bpfa.kernels.gaussian import limited_threads
 from bpfa.model import Priors
 from bpfa.model_file import Scale, load_into, pack_model
-from bpfa.parameters import limits_of, settings_of
+from bpfa.parameters import Start, limits_of, settings_of
 from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.prediction import feature_means, usage
@@ -37,6 +37,7 @@ from bpfa.progress_bar import progress_bar
 from bpfa.reading import ReadingMixin
 from bpfa.resuming import file_to_resume, state_of
 from bpfa.schedule import Schedule
+from bpfa.sparse_start import sparse_is_better
 from bpfa.storage import check_writable, write_model
 from bpfa.svi import svi_step
 from bpfa.training import INITIALISERS
@@ -61,8 +62,8 @@ class BPFA(ReadingMixin, BaseEstimator):
     ----------
     n_components : int, optional
         Largest number of features K; those the data does not need stay unused. By default as many as predict
-        hidden entries best in a quick factor analysis, at most two for three columns and at most 256. Data in
-        which each row has a few of more features than that wants to be told so.
+        hidden entries best in a quick factor analysis, at most two for three columns and at most 256; and
+        three times as many, at most 128, where each row has a few of many features (see `init`).
     algorithm : str
         "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
         uncollapsed Gibbs sampler, which keeps every row in memory.
@@ -96,7 +97,9 @@ class BPFA(ReadingMixin, BaseEstimator):
         Where the features start: principal components; those of them that stand out, with twice the average
         variance of a column, and draws from the prior; such draws alone; rows of the data; or a Gibbs run on
         a subset. "auto" is the first up to 2048 columns, and random draws beyond. With more features than two
-        for three columns the first is the second.
+        for three columns the first is the second. Where `n_components` is left open too, "auto" is the second
+        if a short fit from there, to some rows, predicts hidden entries clearly better than factor analysis;
+        it is tried by `fit`, with "gibbs-ssvi" and joint features, from 300 rows and up to 128 columns.
     standardize : bool
         Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
         out. Without it the data should be so: the model has no intercept.
@@ -273,7 +276,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         file, threads = file_to_resume(resume, checkpoint), self._threads()
         earlier = None if file is None else type(self).load(file)
         with limited_threads(threads):
-            standardised, settings = self._settled(rows, rows.n_rows, earlier)
+            standardised, settings = self._settled(rows, rows.n_rows, earlier, trying=True)
         saved: dict[str, Any] = {}
         if earlier is not None:
             assert file is not None
@@ -317,7 +320,8 @@ class BPFA(ReadingMixin, BaseEstimator):
         """Learn from some more rows: one pass over them, a step for every `batch_size` rows.
 
         The first call settles the columns, their mean, scale and noise beside one another, and the number of
-        features.
+        features, as common factors: a start for features that few rows have is not tried, as it wants more
+        steps than a pass.
 
         Parameters
         ----------
@@ -399,22 +403,39 @@ class BPFA(ReadingMixin, BaseEstimator):
         return None if self.n_jobs is None else check_integer("n_jobs", self.n_jobs, low=1)
 
     def _settled(
-        self, rows: Rows, n_rows: int, earlier: BPFA | None = None
+        self, rows: Rows, n_rows: int, earlier: BPFA | None = None, *, trying: bool = False
     ) -> tuple[StandardisedRows, Settings]:
-        """Return the rows as the model is to see them, and the settings, with the K of a fit that goes on."""
+        """Return the rows as the model is to see them, and the settings, with the start of an earlier fit.
+
+        Without one, `trying` lets a short fit choose between two starts.
+        """
         if not isinstance(self.standardize, (bool, np.bool_)):
             raise TypeError(f"standardize={self.standardize!r}: expected True or False")
         scaled = cache(lambda: self._scaled(rows))
 
-        def count(largest: int, stream: Stream) -> int:
+        def choose(largest: int, settings: Settings) -> Start:
             if earlier is not None:
-                return int(earlier.settings_.n_features)
+                theirs = earlier.settings_
+                return Start(theirs.n_features, theirs.init if self.init == "auto" else settings.init)
             if rows.n_columns > defaults.FEW_COLUMNS:
-                return largest
-            return component_count(_visible(scaled(), self.held_out, stream), largest, stream.child("count"))
+                return Start(largest, settings.init)
+            visible = _visible(scaled(), self.held_out, settings.stream)
+            n_factors = component_count(visible, largest, settings.stream.child("count"))
+            n_sparse = defaults.sparse_components(n_factors, rows.n_rows, rows.n_columns)
+            worth_trying = trying and n_sparse and self._may_be_sparse()
+            if worth_trying and sparse_is_better(
+                visible, n_factors, n_sparse, settings, n_jobs=self._threads()
+            ):
+                return Start(n_sparse, "common")
+            return Start(n_factors, settings.init)
 
-        settings = settings_of(self.get_params(), n_rows, rows.n_columns, count)
+        settings = settings_of(self.get_params(), n_rows, rows.n_columns, choose)
         return scaled(), settings
+
+    def _may_be_sparse(self) -> bool:
+        """Return whether the start is open, and the fit of the kind that trials of a sparse one speak for."""
+        of_this_kind = self.algorithm == "gibbs-ssvi" and self.features != "factorised" and not self.revise
+        return self.init == "auto" and of_this_kind
 
     def _scaled(self, rows: Rows) -> StandardisedRows:
         """Return the rows as the model is to see them."""

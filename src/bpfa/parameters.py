@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -22,13 +22,20 @@ from bpfa.posterior import WEIGHTS
 from bpfa.stopping import Limits
 from bpfa.training import INITIALISERS
 
-__all__ = ["NOISE", "limits_of", "local_options", "settings_of"]
+__all__ = ["NOISE", "Start", "limits_of", "local_options", "settings_of"]
 
 NOISE = ("columns", "shared")
 
 
+class Start(NamedTuple):
+    """How many features there are, and where they start."""
+
+    n_features: int
+    init: str
+
+
 def settings_of(
-    parameters: dict[str, Any], n_rows: int, n_columns: int, count: Callable[[int, Stream], int]
+    parameters: dict[str, Any], n_rows: int, n_columns: int, choose: Callable[[int, Settings], Start]
 ) -> Settings:
     """Return the settings of a fit, every parameter checked and every default decided.
 
@@ -38,15 +45,17 @@ def settings_of(
         Those of `BPFA`, by name.
     n_rows, n_columns : int
         Shape of the data.
-    count : callable
-        From the largest number of features and a stream to their number, where the user leaves it open. It is
-        asked last, as it may have to look at the data.
+    choose : callable
+        From the usual largest number of features, and the settings but for their number, to the start, where
+        the user leaves that number open. It is asked last, as it may have to look at the data.
 
     Examples
     --------
     >>> from bpfa import BPFA
     >>> parameters = BPFA(random_state=0).get_params()
-    >>> settings_of(parameters, n_rows=10_000, n_columns=20, count=lambda largest, stream: largest).n_features
+    >>> def choose(largest, settings):
+    ...     return Start(largest, settings.init)
+    >>> settings_of(parameters, n_rows=10_000, n_columns=20, choose=choose).n_features
     13
     """
     name = check_choice("algorithm", parameters["algorithm"], tuple(ALGORITHMS))
@@ -75,7 +84,7 @@ def settings_of(
         features=features,
         weights=weights,
         priors=as_priors(parameters["priors"]),
-        batch_size=_given_or(parameters, "batch_size", lambda: defaults.default_batch_size(n_rows)),
+        batch_size=_batch_size(parameters["batch_size"], n_rows),
         step_delay=check_number("step_delay", parameters["step_delay"], low=0.0),
         step_decay=check_number("step_decay", parameters["step_decay"], low=0.0, high=1.0),
         init=init,
@@ -86,11 +95,14 @@ def settings_of(
         key=_key(parameters["random_state"]),
     )
     largest = defaults.most_components(n_rows, n_columns)
-    n_features = _given_or(parameters, "n_components", lambda: count(largest, settings.stream))
+    if parameters["n_components"] is None:
+        start = choose(largest, settings)
+    else:
+        start = Start(check_integer("n_components", parameters["n_components"], low=1), init)
     if features == "auto":
-        features = defaults.default_features(cell.view, n_features, n_columns)
-    most = (n_features if parameters["n_components"] else largest) if parameters["revise"] else 0
-    return replace(settings, n_features=n_features, features=features, most_features=most)
+        features = defaults.default_features(cell.view, start.n_features, n_columns)
+    most = (start.n_features if parameters["n_components"] else largest) if parameters["revise"] else 0
+    return replace(settings, **start._asdict(), features=features, most_features=most)
 
 
 def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
@@ -140,9 +152,8 @@ def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int, n_col
     return Limits(max_steps, max_time, patience)
 
 
-def _given_or(parameters: dict[str, Any], name: str, default: Any) -> int:
-    value = parameters[name]
-    return int(default()) if value is None else check_integer(name, value, low=1)
+def _batch_size(given: Any, n_rows: int) -> int:
+    return defaults.default_batch_size(n_rows) if given is None else check_integer("batch_size", given, low=1)
 
 
 def _key(random_state: Any) -> int:
