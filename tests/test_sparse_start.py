@@ -5,6 +5,7 @@ import pytest
 
 from bpfa import BPFA, draw_data, estimator
 from bpfa.data import ArrayRows, HiddenRows
+from bpfa.parameters import Start, limits_of, settings_of
 from bpfa.progress import NonFiniteError
 
 
@@ -43,6 +44,39 @@ def test_they_are_found():
         errors[init] = np.mean((model.impute(seen) - X)[hidden] ** 2)
     # The noise alone is 0.01.
     assert errors["auto"] < 0.8 * errors["principal"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "start", "hidden", "steps"),
+    [
+        ({}, Start(40, "common"), 0.1, 500),
+        ({"hide": 0.0}, Start(40, "common"), 0.0, 500),
+        ({"hide": 0.3}, Start(40, "common"), 0.3, 500),
+        ({}, Start(10, "principal"), 0.0, 100),
+        # Who says where features start, or how many there are, is not second-guessed.
+        ({"n_components": 40, "init": "common"}, None, 0.0, 2000),
+        ({"n_components": 40}, None, 0.0, 2000),
+    ],
+)
+def test_what_comes_with_them(parameters, start, hidden, steps):
+    parameters = BPFA(**parameters).get_params()
+    settings = settings_of(parameters, 1000, 20, lambda largest, settings: start)
+    assert settings.options["hide"] == hidden
+    assert limits_of(parameters, settings, 1000, 20).max_steps == steps
+
+
+def test_single_entries_are_not_fitted():
+    """With more features than columns the noise would sink, step by step, and predictions with it."""
+    rng = np.random.default_rng(0)
+    x = (rng.random((1000, 60)) < 0.04) * rng.normal(size=(1000, 60))
+    X = x @ rng.normal(size=(60, 30)) + 0.3 * rng.normal(size=(1000, 30))
+    seen, hidden = hide(X)
+    errors = {}
+    for share in (None, 0.0):
+        model = BPFA(random_state=0, hide=share).fit(seen)
+        assert model.settings_.init == "common"
+        errors[share] = np.mean((model.impute(seen) - X)[hidden] ** 2)
+    assert errors[None] < 0.8 * errors[0.0]
 
 
 def gaussian_factors(rng):

@@ -20,10 +20,13 @@ FEW_COLUMNS = 2048
 # Features that few rows have: so many for a common factor, and at most so many, as the time of a step grows
 # with their cube; and the fewest rows that can tell whether there are any.
 SPARSE_GROWTH, MOST_SPARSE, SPARSE_ROWS = 3, 128, 300
+# The share of a row's entries that its chain then does not see: there are features enough to fit single ones.
+SPARSE_HIDE = 0.1
 # Sweeps of the uncollapsed sampler.
 SWEEPS = 100
-# The fewest steps: from principal components, which are a good model already, and otherwise.
-FEW_STEPS, MANY_STEPS = 100, 2000
+# The fewest steps: from principal components, which are a good model already; with features that few rows
+# have, where the data asked for them; and otherwise.
+FEW_STEPS, SOME_STEPS, MANY_STEPS = 100, 500, 2000
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
@@ -50,9 +53,9 @@ def default_batch_size(n_rows: int) -> int:
     return min(n_rows, 1024)
 
 
-def default_steps(n_rows: int, batch_size: int, *, few: bool) -> int:
-    """Ten epochs, and at least 2000 steps, or 100 where a few will do."""
-    return max(FEW_STEPS if few else MANY_STEPS, 10 * -(-n_rows // batch_size))
+def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
+    """Return ten epochs, and at least so many steps."""
+    return max(fewest, 10 * -(-n_rows // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:

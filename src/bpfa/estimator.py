@@ -78,7 +78,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         Rows of a step; 1024 by default.
     max_epochs : float, optional
         Passes over the data; by default 10, and at least 2000 steps, or 100 where all features start as
-        principal components and are not revised.
+        principal components and are not revised, or 500 where the data asks for others (see `init`).
     max_steps : int, optional
         Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
     max_time : float, optional
@@ -87,10 +87,11 @@ class BPFA(ReadingMixin, BaseEstimator):
         Step t has size (t + step_delay)^-step_decay.
     burn_in, n_samples : int
         Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
-    hide : float
+    hide : float, optional
         Share of a row's entries, others at every step, that its chain does not see while features and noise
-        learn from all of them, for "gibbs-ssvi". It keeps long fits of few entries from fitting single ones,
-        as in pictures of which most pixels are missing; where entries are many it loses.
+        learn from all of them, for "gibbs-ssvi". It keeps features from fitting single entries where rows
+        have few of many; where they have most of them it loses. By default a tenth where the data asks for
+        such features (see `init`), else 0.
     n_sweeps : int
         Sweeps over the features in a step, for the variational kinds.
     init : {"auto", "principal", "common", "random", "data", "gibbs"}
@@ -192,7 +193,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         step_decay: float = 0.6,
         burn_in: int = 3,
         n_samples: int = 3,
-        hide: float = 0.0,
+        hide: float | None = None,
         n_sweeps: int = 10,
         init: str = "auto",
         standardize: bool = True,

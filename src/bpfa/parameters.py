@@ -101,8 +101,16 @@ def settings_of(
         start = Start(check_integer("n_components", parameters["n_components"], low=1), init)
     if features == "auto":
         features = defaults.default_features(cell.view, start.n_features, n_columns)
+    options = settings.options
+    if parameters["hide"] is None and _found_sparse(parameters, start.init):
+        options = options | {"hide": defaults.SPARSE_HIDE}
     most = (start.n_features if parameters["n_components"] else largest) if parameters["revise"] else 0
-    return replace(settings, **start._asdict(), features=features, most_features=most)
+    return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
+
+
+def _found_sparse(parameters: dict[str, Any], init: str) -> bool:
+    """Return whether it is the data that asked for features that few rows have."""
+    return init == "common" and parameters["init"] == "auto"
 
 
 def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
@@ -116,7 +124,8 @@ def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
 
 def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
     """Return the options of a local method."""
-    hide = check_number("hide", parameters["hide"], low=0.0, high=MOST_HIDDEN)
+    given = parameters["hide"]
+    hide = 0.0 if given is None else check_number("hide", given, low=0.0, high=MOST_HIDDEN)
     if method == "Gibbs":
         return {
             "burn_in": check_integer("burn_in", parameters["burn_in"], low=0),
@@ -146,8 +155,12 @@ def limits_of(parameters: dict[str, Any], settings: Settings, n_rows: int, n_col
         max_steps = steps if max_steps is None else min(steps, max_steps)
     if max_steps is None and max_time is None:
         principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
-        few = principal and not settings.most_features
-        usual = defaults.default_steps(n_rows, settings.batch_size, few=few)
+        fewest = defaults.MANY_STEPS
+        if principal and not settings.most_features:
+            fewest = defaults.FEW_STEPS
+        elif _found_sparse(parameters, settings.init):
+            fewest = defaults.SOME_STEPS
+        usual = defaults.default_steps(n_rows, settings.batch_size, fewest)
         max_steps = defaults.SWEEPS if settings.algorithm == "gibbs" else usual
     return Limits(max_steps, max_time, patience)
 

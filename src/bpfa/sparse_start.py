@@ -12,6 +12,7 @@ import numpy as np
 
 from bpfa.algorithms import algorithm
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
+from bpfa.defaults import SPARSE_HIDE
 from bpfa.factoring import Factoring
 from bpfa.fitting import Settings
 from bpfa.posterior import GlobalPosterior
@@ -102,7 +103,7 @@ def _short_fit(seen: Batch, n_features: int, settings: Settings, n_jobs: int | N
         init="common",
         seed=settings.stream.child("sparse start"),
         n_jobs=n_jobs,
-        **settings.options,
+        **settings.options | {"hide": SPARSE_HIDE},
     ):
         posterior = progress.posterior
     assert isinstance(posterior, GlobalPosterior)
