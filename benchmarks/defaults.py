@@ -101,18 +101,25 @@ def measure(task: Task, variation: dict[str, Any], usual: dict[str, int]) -> dic
     for name in usual.keys() & variation.keys():
         settings[name] = max(1, round(variation[name] * usual[name]))
     model = BPFA(**settings).fit(task.train.astype(np.float32))
+    return {
+        "variation": variation,
+        "components": len(model.components_),
+        **scores(model, task),
+        "used": model.n_components_used_,
+        "steps": model.n_steps_,
+    }
+
+
+def scores(model: BPFA, task: Task) -> dict[str, float]:
+    """Return how well a model predicts the hidden entries."""
     train, hidden = task.train[:SCORED_ROWS], task.hidden[:SCORED_ROWS]
     truth = task.truth[: int(hidden.sum())]
     mean, std = (values[hidden] for values in model.impute(train, return_std=True, n_draws=N_DRAWS))
     error = truth - mean
     return {
-        "variation": variation,
-        "components": len(model.components_),
         "log_likelihood": float(-0.5 * (np.log(2 * np.pi * std**2) + (error / std) ** 2).mean()),
         "mse": float((error**2).mean()),
         "coverage": float((np.abs(error) < NORMAL_95 * std).mean()),
-        "used": model.n_components_used_,
-        "steps": model.n_steps_,
     }
 
 

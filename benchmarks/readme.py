@@ -111,6 +111,12 @@ def images(results: dict) -> str:
     return markdown(results)
 
 
+def table_starts(results: dict) -> str:
+    from benchmarks.table_starts import markdown
+
+    return markdown(results)
+
+
 def image_defaults(results: dict) -> str:
     from benchmarks.image_defaults import markdown
 
@@ -144,7 +150,7 @@ def tried(records: list) -> str:
 def main() -> None:
     """Replace what stands between the markers of each table whose results are there."""
     of_kernels = (peers, sparse, methods, ceilings, growth)
-    others = (memory, defaults, images, image_defaults, imputation, gpu, ablation)
+    others = (memory, defaults, table_starts, images, image_defaults, imputation, gpu, ablation)
     files = dict.fromkeys(of_kernels, "kernels") | {write: write.__name__ for write in others}
     fill(HERE / "README.md", files)
     fill(HERE.parent / "docs" / "tried.md", {tried: "tried"})

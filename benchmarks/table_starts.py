@@ -1,0 +1,178 @@
+"""Where BPFA starts, and what the other start would give: `python -m benchmarks.table_starts`.
+
+Every line is a table, drawn or real, with some entries hidden: the start that the data chose by itself, and
+squared error, log-likelihood and coverage of the hidden entries, in units of the columns' deviations, from
+either start. The sparse one has three features for each of the dense one and the settings that come with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks.defaults import ROWS, cut, scores
+from benchmarks.matrices import Array, Task, load, missing_file
+from benchmarks.readme import table
+from bpfa import BPFA, draw_data
+from bpfa.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_GROWTH, SPARSE_HIDE
+
+RESULTS = Path(__file__).parent / "results" / "table_starts.json"
+HIDDEN, MASK_SEED = 0.075, 100
+HEADINGS = [
+    "",
+    "chosen",
+    "MSE dense",
+    "MSE sparse",
+    "log-lik dense",
+    "log-lik sparse",
+    "95 % covers",
+    "seconds",
+]
+
+
+def from_the_model(n_rows: int, n_columns: int, n_features: int) -> Array:
+    return draw_data(n_rows, n_columns, n_features, g_o=100.0, g_w=1.0, seed=0).y
+
+
+def with_features(n_rows: int, n_columns: int, n_features: int, a_row: float, noise: float = 0.1) -> Array:
+    """Rows with so many features each, in the mean, that all rows have as often."""
+    rng = np.random.default_rng(0)
+    x = (rng.random((n_rows, n_features)) < a_row / n_features) * rng.normal(size=(n_rows, n_features))
+    return x @ rng.normal(size=(n_features, n_columns)) / n_columns**0.5 + noise * rng.normal(
+        size=(n_rows, n_columns)
+    )
+
+
+def with_factors(weights: Callable[..., Array], n_factors: int) -> Array:
+    rng = np.random.default_rng(0)
+    y = weights(rng, (10_000, n_factors)) @ rng.normal(size=(n_factors, 40)) / n_factors**0.5
+    return y + 0.3 * rng.normal(size=y.shape)
+
+
+def in_clusters(n_clusters: int) -> Array:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n_clusters, 40))[rng.integers(n_clusters, size=10_000)] + 0.5 * rng.normal(
+        size=(10_000, 40)
+    )
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    return rng.normal(size=shape)
+
+
+def heavy_tailed(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    return rng.standard_t(3, size=shape)
+
+
+DRAWN: dict[str, Callable[[], Array]] = {
+    "the model's own, 10,000 x 40, 80 features": partial(from_the_model, 10_000, 40, 80),
+    "10,000 x 100, 50 features": partial(from_the_model, 10_000, 100, 50),
+    "10,000 x 30, 30 features": partial(from_the_model, 10_000, 30, 30),
+    "600 x 40, 80 features": partial(from_the_model, 600, 40, 80),
+    "10,000 x 40, 3 of 80 features a row": partial(with_features, 10_000, 40, 80, 3),
+    "8 of 80": partial(with_features, 10_000, 40, 80, 8),
+    "20 of 80": partial(with_features, 10_000, 40, 80, 20),
+    "1.5 of 80, much noise": partial(with_features, 10_000, 40, 80, 1.5, 0.3),
+    "1,000 x 40, 1.5 of 80": partial(with_features, 1000, 40, 80, 1.5),
+    "50 clusters, 10,000 x 40": partial(in_clusters, 50),
+    "10 clusters": partial(in_clusters, 10),
+    "5 Gaussian factors, 10,000 x 40": partial(with_factors, normal, 5),
+    "30 Gaussian factors": partial(with_factors, normal, 30),
+    "10 factors of heavy tails": partial(with_factors, heavy_tailed, 10),
+    "noise, 10,000 x 40": lambda: np.random.default_rng(0).normal(size=(10_000, 40)),
+}
+# Columns of the matrices that are wider than what a trial is made for, at random.
+REAL_COLUMNS = {"cytometry": None, "expression": 60, "cell lines": 60}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
+    arguments = parser.parse_args()
+    console, rows = Console(), []
+    for name, task in tasks(arguments.data, console):
+        rows.append({"table": name, **measure(task)})
+        RESULTS.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        console.print(cells(rows[-1]))
+
+
+def tasks(data: Path, console: Console) -> Iterator[tuple[str, Task]]:
+    """Yield the tables."""
+    for name, draw in DRAWN.items():
+        y = draw()
+        y = (y - y.mean(axis=0)) / y.std(axis=0)
+        hidden = np.random.default_rng(MASK_SEED).random(y.shape) < HIDDEN
+        yield name, Task(np.where(hidden, np.nan, y), hidden, y[hidden])
+    for name, n_columns in REAL_COLUMNS.items():
+        problem = missing_file(name, data)
+        if problem:
+            console.print(problem)
+            continue
+        task = cut(load(name, data, MASK_SEED), ROWS[name])
+        if n_columns is None:
+            yield name, task
+            continue
+        whole = task.train.copy()
+        whole[task.hidden] = task.truth
+        columns = np.sort(np.random.default_rng(0).permutation(whole.shape[1])[:n_columns])
+        hidden = task.hidden[:, columns]
+        yield (
+            f"{n_columns} columns of {name}",
+            Task(task.train[:, columns], hidden, whole[:, columns][hidden]),
+        )
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """Fit a table by itself and from either start."""
+    own = fitted(task)
+    dense = own if own["init"] == "principal" else fitted(task, init="principal")
+    if own["init"] == "common":
+        return {"chosen": "sparse", "dense": dense, "sparse": own}
+    n_features = min(SPARSE_GROWTH * dense["components"], MOST_SPARSE)
+    settings = {"n_components": n_features, "init": "common", "hide": SPARSE_HIDE, "max_steps": SOME_STEPS}
+    return {"chosen": "dense", "dense": dense, "sparse": fitted(task, **settings)}
+
+
+def fitted(task: Task, **settings: Any) -> dict[str, Any]:
+    began = time.perf_counter()
+    model = BPFA(random_state=0, standardize=False, **settings).fit(task.train.astype(np.float32))
+    seconds = time.perf_counter() - began
+    return {
+        "init": model.settings_.init,
+        "components": len(model.components_),
+        "seconds": seconds,
+        **scores(model, task),
+    }
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Return a line of the table."""
+    both = [row["dense"], row["sparse"]]
+    chosen = row[row["chosen"]]
+    return [
+        row["table"],
+        f"{row['chosen']}, {chosen['components']}",
+        *(f"{found['mse']:.4f}" for found in both),
+        *(f"{found['log_likelihood']:.3f}" for found in both),
+        f"{chosen['coverage']:.1%}",
+        f"{chosen['seconds']:.1f}",
+    ]
+
+
+def markdown(results: dict) -> str:
+    """Return the table of benchmarks/README.md."""
+    return table(HEADINGS, [cells(row) for row in results["rows"]])
+
+
+if __name__ == "__main__":
+    main()
