@@ -37,7 +37,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
 }
 REPETITIONS = {"full": {"large": 100, "small": 100}, "quick": {"large": 1, "small": 4}, "tiny": {"small": 2}}
 EXPECTED_SECONDS = {100_000: 95.0, 10_000: 12.0}
-DEFAULTS_SECONDS = {100_000: 25.0, 10_000: 5.0}
+DEFAULTS_SECONDS = {100_000: 9.0, 10_000: 5.0}
 
 
 def cells(options: Options) -> list[Cell]:
