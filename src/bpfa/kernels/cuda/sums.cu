@@ -251,7 +251,8 @@ extern "C" __global__ void __launch_bounds__((kTile / kOfThread) * (kTile / kOfT
   double total[kOfThread][kOfThread] = {};
   for (int64 list0 = first; list0 < last; list0 += kLists) {
     __syncthreads();
-    for (int i = threadIdx.x; i < 2 * kLists * kTile; i += blockDim.x) x[0][0][i] = 0;
+    for (int i = threadIdx.x; i < kLists * kTile; i += blockDim.x)
+      x[0][i / kTile][i % kTile] = x[1][i / kTile][i % kTile] = 0;
     __syncthreads();
     for (int i = warp; i < kLists && list0 + i < last; i += n_warps) {
       const int64 list = list0 + i;
