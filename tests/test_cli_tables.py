@@ -50,6 +50,11 @@ def test_fit_saves_what_python_would(run, folder):
     assert sorted(path.name for path in folder.iterdir()) == ["m.bpfa", "t.csv", "t.npy"]
 
 
+def test_fit_starts_where_it_is_told(run, folder):
+    settings = fitted(run, "t.npy", "--init", "data", "--hide", 0.2).settings_
+    assert (settings.init, settings.options["hide"]) == ("data", 0.2)
+
+
 def test_fit_as_json(run, folder):
     ran = run("fit", "t.npy", "m.bpfa", "--json", "--held-out", 0.1, "--components", 6, "--max-steps", 50)
     document = ran.document
@@ -185,6 +190,8 @@ def test_cytometry(run, folder):
         (("fit", "t.npy", "m.bpfa"), ("MODEL m.bpfa", "--force")),
         (("fit", "t.npy", "n.bpfa", "--patience", "3"), ("--patience 3",)),
         (("fit", "t.npy", "n.bpfa", "--revise"), ("--revise: nothing is held out",)),
+        (("fit", "t.npy", "n.bpfa", "--init", "zero"), ("--init 'zero'", "principal")),
+        (("fit", "t.npy", "n.bpfa", "--hide", "2"), ("--hide 2", "<= 0.9")),
         (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("layer",)),
         (("fit", "t.csv", "n.bpfa", "--columns", "CD3,CD99"), ("CD99",)),
         (("fit", "t.npy", "n.bpfa", "--checkpoint", "m.bpfa"), ("--checkpoint", "--resume")),

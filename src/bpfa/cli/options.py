@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bpfa.algorithms import ALGORITHMS
+from bpfa.training import INITIALISERS
 
 __all__ = ["command_line", "fit_settings"]
 
@@ -23,6 +24,13 @@ AlgorithmName = Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)
 MaxEpochs = Annotated[float | None, typer.Option(help="Passes over the data. [by the data]")]
 MaxSteps = Annotated[int | None, typer.Option(min=1, help="Training steps.")]
 MaxTime = Annotated[float | None, typer.Option(help="Seconds of training.")]
+Init = Annotated[
+    str | None, typer.Option(help=f"Where features start: {', '.join(INITIALISERS)}. [by the data]")
+]
+Hide = Annotated[
+    float | None,
+    typer.Option(help="Share of a row's entries that its chain does not see, in a step. [by the data]"),
+]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads. [all]")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, or numpy, the slow specification.")]
@@ -72,6 +80,8 @@ LIBRARY_NAMES = {
     "held_out": "held_out",
     "patience": "patience",
     "revise": "revise",
+    "init": "init",
+    "hide": "hide",
 }
 
 
