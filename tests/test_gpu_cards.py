@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from test_gpu import METHODS, assert_same_sums, check_against_specification, problem
+from test_gpu import (
+    METHODS,
+    assert_same_sums,
+    check_against_specification,
+    check_sums_of_samples,
+    problem,
+)
 
 import bpfa.gpu.local
 from bpfa import BPFA, kernels
@@ -57,6 +63,12 @@ def test_sums_in_single_precision(columns, observed, card):
     ours = bpfa.gpu.local.Gibbs(burn_in=1, n_samples=2).sums(view, batch, draws)
     # A coin may fall on the other side now and then.
     assert_same_sums(ours, spec.sums(view, batch, draws), 2e-3)
+
+
+@pytest.mark.parametrize("n_samples", [2, 5])
+@pytest.mark.parametrize("observed", [0.5, 1.0])
+def test_sums_of_samples_are_products_of_matrices(observed, n_samples, card):
+    check_sums_of_samples(700, 300, 70, observed, n_samples)
 
 
 @pytest.mark.parametrize("features", ["factorised", "joint"])

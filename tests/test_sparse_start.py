@@ -165,6 +165,34 @@ def test_a_fit_that_goes_on_keeps_its_start(tmp_path, monkeypatch):
     assert np.array_equal(further.components_, whole.components_)
 
 
+def test_a_fit_that_goes_on_is_not_told_another_start(tmp_path):
+    X, path = sparse_rows(400), tmp_path / "a.bpfa"
+    for init in ("random", "common"):
+        BPFA(max_steps=2, random_state=0, init=init).fit(X, checkpoint=path)
+        with pytest.raises(ValueError, match=f"fitted with init='{init}'"):
+            BPFA(max_steps=4, random_state=0).fit(X, checkpoint=path, resume=True)
+        path.unlink()
+
+
+def test_the_trial_hides_what_the_fit_hides(monkeypatch):
+    shares = []
+
+    def noted(*arguments, hide, **options):
+        shares.append(hide)
+        return False
+
+    monkeypatch.setattr(estimator, "sparse_is_better", noted)
+    for share in (None, 0.0, 0.4):
+        start_of(sparse_rows(400), hide=share)
+    assert shares == [0.1, 0.0, 0.4]
+
+
+def test_the_choice_is_told(caplog):
+    with caplog.at_level("INFO", logger="bpfa"):
+        n_chosen, _ = start_of(sparse_rows())
+    assert f"init='auto': {n_chosen} features that few rows have" in caplog.text
+
+
 def test_what_is_held_out_is_not_looked_at():
     X = sparse_rows()
     # Means and scales are those of all entries: they are put out of play.

@@ -18,8 +18,9 @@ JOINT_BYTES = 64 * 2**20
 # Columns whose covariances are taken apart in no time.
 FEW_COLUMNS = 2048
 # Features that few rows have: so many for a common factor, and at most so many, as the time of a step grows
-# with their cube; and the fewest rows that can tell whether there are any.
-SPARSE_GROWTH, MOST_SPARSE, SPARSE_ROWS = 3, 128, 300
+# with their cube; and the most columns, which so few features can be more than, and the fewest rows that can
+# tell whether there are any.
+SPARSE_GROWTH, MOST_SPARSE, SPARSE_COLUMNS, SPARSE_ROWS = 3, 128, 128, 300
 # The share of a row's entries that its chain then does not see: there are features enough to fit single ones.
 SPARSE_HIDE = 0.1
 # Sweeps of the uncollapsed sampler.
@@ -43,7 +44,7 @@ def sparse_components(n_factors: int, n_rows: int, n_columns: int) -> int:
 
     Three for a common factor, so that as many factors as there may be make two features for a column.
     """
-    if n_rows < SPARSE_ROWS or n_columns > MOST_SPARSE:
+    if n_rows < SPARSE_ROWS or n_columns > SPARSE_COLUMNS:
         return 0
     return min(SPARSE_GROWTH * n_factors, MOST_SPARSE)
 

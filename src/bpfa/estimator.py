@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -100,7 +101,8 @@ class BPFA(ReadingMixin, BaseEstimator):
         a subset. "auto" is the first up to 2048 columns, and random draws beyond. With more features than two
         for three columns the first is the second. Where `n_components` is left open too, "auto" is the second
         if a short fit from there, to some rows, predicts hidden entries clearly better than factor analysis;
-        it is tried by `fit`, with "gibbs-ssvi" and joint features, from 300 rows and up to 128 columns.
+        it is tried by `fit`, with "gibbs-ssvi" and joint features, without `revise`, from 300 rows and up to
+        128 columns; the logger "bpfa" tells when it is chosen.
     standardize : bool
         Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
         out. Without it the data should be so: the model has no intercept.
@@ -416,17 +418,19 @@ class BPFA(ReadingMixin, BaseEstimator):
 
         def choose(largest: int, settings: Settings) -> Start:
             if earlier is not None:
-                theirs = earlier.settings_
-                return Start(theirs.n_features, theirs.init if self.init == "auto" else settings.init)
+                theirs, open_in_both = earlier.settings_, self.init == earlier.init == "auto"
+                return Start(theirs.n_features, theirs.init if open_in_both else settings.init)
             if rows.n_columns > defaults.FEW_COLUMNS:
                 return Start(largest, settings.init)
             visible = _visible(scaled(), self.held_out, settings.stream)
             n_factors = component_count(visible, largest, settings.stream.child("count"))
             n_sparse = defaults.sparse_components(n_factors, rows.n_rows, rows.n_columns)
             worth_trying = trying and n_sparse and self._may_be_sparse()
+            hide = defaults.SPARSE_HIDE if self.hide is None else self.hide
             if worth_trying and sparse_is_better(
-                visible, n_factors, n_sparse, settings, n_jobs=self._threads()
+                visible, n_factors, n_sparse, settings, hide=hide, n_jobs=self._threads()
             ):
+                logging.getLogger("bpfa").info("init='auto': %d features that few rows have", n_sparse)
                 return Start(n_sparse, "common")
             return Start(n_factors, settings.init)
 

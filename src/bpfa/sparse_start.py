@@ -12,7 +12,6 @@ import numpy as np
 
 from bpfa.algorithms import algorithm
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
-from bpfa.defaults import SPARSE_HIDE
 from bpfa.factoring import Factoring
 from bpfa.fitting import Settings
 from bpfa.posterior import GlobalPosterior
@@ -34,7 +33,13 @@ MARGIN, STANDARD_ERRORS = 0.05, 3.0
 
 
 def sparse_is_better(
-    rows: Rows, n_factors: int, n_features: int, settings: Settings, *, n_jobs: int | None = None
+    rows: Rows,
+    n_factors: int,
+    n_features: int,
+    settings: Settings,
+    *,
+    hide: float,
+    n_jobs: int | None = None,
 ) -> bool:
     """Return whether features that few rows have predict hidden entries better than common factors.
 
@@ -49,6 +54,8 @@ def sparse_is_better(
     settings : Settings
         Of the fit that is to come. The trial runs on the CPU, whatever the device, so that the choice is the
         same on all of them.
+    hide : float
+        Share of the entries that chains of the short fit do not see, as those of the fit will not.
     n_jobs : int, optional
         Threads.
 
@@ -73,7 +80,7 @@ def sparse_is_better(
         unit = np.sqrt(factoring.noise / factoring.noise.mean())
     seen = Batch((batch.values / unit).astype(np.float32), observed)
     try:
-        posterior = _short_fit(seen, n_features, settings, n_jobs)
+        posterior = _short_fit(seen, n_features, settings, hide, n_jobs)
     except NonFiniteError:
         return False
     chosen = algorithm(settings.algorithm, n_jobs=n_jobs, **settings.options)
@@ -88,7 +95,9 @@ def sparse_is_better(
     return bool(gain.mean() > max(MARGIN * dense.sum() / len(gain), STANDARD_ERRORS * standard_error))
 
 
-def _short_fit(seen: Batch, n_features: int, settings: Settings, n_jobs: int | None) -> GlobalPosterior:
+def _short_fit(
+    seen: Batch, n_features: int, settings: Settings, hide: float, n_jobs: int | None
+) -> GlobalPosterior:
     """Return the posterior after a few steps from the sparse start."""
     for progress in train(
         ArrayRows(seen.values, ~seen.observed),
@@ -103,7 +112,7 @@ def _short_fit(seen: Batch, n_features: int, settings: Settings, n_jobs: int | N
         init="common",
         seed=settings.stream.child("sparse start"),
         n_jobs=n_jobs,
-        **settings.options | {"hide": SPARSE_HIDE},
+        **settings.options | {"hide": hide},
     ):
         posterior = progress.posterior
     assert isinstance(posterior, GlobalPosterior)

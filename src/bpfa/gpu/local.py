@@ -18,7 +18,7 @@ from bpfa.gpu.gibbs import Chain, Kept
 from bpfa.gpu.hidden import of_whole_rows, with_hidden
 from bpfa.gpu.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.gpu.runtime import cupy_module, device_index, kernel, launch, on_device, properties
-from bpfa.gpu.sums import N_CHUNKS, DeviceSums
+from bpfa.gpu.sums import DENSE_FEATURES, N_CHUNKS, DeviceSums
 from bpfa.gpu.view import DeviceView
 from bpfa.kernels.finish import MEAN_FIELD, SPIKE_SLAB
 from bpfa.kernels.local import RANGE
@@ -118,7 +118,8 @@ def fitting_rows(
     row = n_samples * real_bytes * (2 * K + D) + real_bytes * D + 32
     # Rows with entries hidden are a copy, and say where something is seen.
     row += (real_bytes + 1) * D if hides else 0
-    for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices
+    # Products of few features are added up beside their sums.
+    for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices * (1 + (K <= DENSE_FEATURES))
     needed = for_all + min(n_rows, _part_rows(n_samples * real_bytes * (2 * K + D))) * row
     # Blocks of memory are larger than what is in them, and matrices that live on leave holes between them. A
     # multiple of 1024 where there are so many.

@@ -70,7 +70,10 @@ def cuda_problem(index: int = 0) -> str | None:
         )
     if n_devices == 0:
         return "no GPU is visible: does CUDA_VISIBLE_DEVICES hide it?"
-    found = cupy.cuda.runtime.getDeviceProperties(min(index, n_devices - 1))
+    if index >= n_devices:
+        # A wrong number, not a problem of a GPU: `device_index` says so.
+        return None
+    found = cupy.cuda.runtime.getDeviceProperties(index)
     capability = found["major"], found["minor"]
     if capability >= OLDEST:
         return None

@@ -21,8 +21,8 @@ CHUNK_ROWS, N_CHUNKS = 64, 128
 # sums_tensor.cu.
 BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
 # Of dense_joint in sums.cu: features of a block and its threads, and about how many blocks. Where entries are
-# missing it is for up to so many features: rows use fewer of more.
-TILE, TILE_THREADS, MANY_BLOCKS, DENSE_FEATURES = 64, 256, 1024, 128
+# missing it is for up to so many features, as rows use fewer of more, and as many columns as a grid can have.
+TILE, TILE_THREADS, MANY_BLOCKS, DENSE_FEATURES, MOST_MATRICES = 64, 256, 1024, 128, 65_535
 
 
 def tensor_places(memory: int) -> tuple[int, int]:
@@ -139,8 +139,9 @@ class DeviceSums:
                 )  # fmt: skip
         else:
             block_rows, memory = sparse_rows(properties.shared_memory(), real)
+            fewer = () if block_rows == BLOCK_ROWS else (f"ROWS={block_rows}",)
             launch(
-                kernel("sums.cu", "sparse_sums", macro, f"ROWS={block_rows}"), grid, BLOCK_THREADS,
+                kernel("sums.cu", "sparse_sums", macro, *fewer), grid, BLOCK_THREADS,
                 *given, chunk_rows, xd, zw2, n, total, rows, shared=memory,
             )  # fmt: skip
         launch(
@@ -156,7 +157,7 @@ class DeviceSums:
         K, D = self.view.phi.shape
         macro = f"REAL={C_NAMES[self.view.real]}"
         given = kept.counts, kept.entries, kept.masks, np.int64(n_rows), self.n_samples, K, D
-        if not self.complete and K > DENSE_FEATURES:
+        if not self.complete and (K > DENSE_FEATURES or D > MOST_MATRICES):
             launch(kernel("sums.cu", "sparse_joint", macro), D, 1024, *given, self.xx)
             return
         n_matrices, n_tiles = len(self.xx), (-(-K // TILE)) ** 2

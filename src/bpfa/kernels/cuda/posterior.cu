@@ -101,7 +101,7 @@ extern "C" __global__ void view_factorised(const double* tau, int tau_columns, c
 }
 
 // The Cholesky factor of matrix blockIdx.x and its transpose; it is factored in shared memory. A factor of what is not
-// positive definite has numbers that are not finite.
+// positive definite has numbers that are not finite, or zeros on its diagonal.
 extern "C" __global__ void __launch_bounds__(256)
     cholesky(const double* P, int K, double* factors, double* transposed) {
   extern __shared__ double L[];
