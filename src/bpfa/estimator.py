@@ -128,7 +128,8 @@ class BPFA(ReadingMixin, BaseEstimator):
         "auto" is a GPU where one can be used, and the CPU elsewhere; "numpy" is the readable specification,
         many times slower. A device that is asked for by name is used, or an error says what is in the way.
     n_jobs : int, optional
-        Threads; all by default.
+        Threads; all by default. Fits side by side, as in a search with processes of its own, want 1 each:
+        threads that wait for one another keep their cores.
     random_state : int, RandomState or None
         The same seed gives the same bits for any number of threads.
     verbose : int
