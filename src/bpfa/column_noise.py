@@ -16,9 +16,8 @@ from bpfa.philox import Stream
 
 __all__ = ["column_noise"]
 
-# The turns end when no noise variance moves by more than this share, or after so many; wide data has fewer,
-# as a turn takes D^3 operations.
-TOLERANCE, MAX_TURNS, OPERATIONS = 1e-3, 100, 2e10
+# Turns at most; wide data has fewer, as a turn takes D^3 operations.
+MAX_TURNS, OPERATIONS = 100, 2e10
 # A column's noise variance is drawn to that of all columns as if so many of its rows were of theirs.
 PRIOR_ROWS = 20.0
 
@@ -49,9 +48,7 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     factoring = Factoring(batch.values, batch.observed)
     n_factors = min(n_features, D // 2)
     n_turns = min(MAX_TURNS, max(10, int(OPERATIONS / D**3))) if n_factors else 0
-    for _ in range(n_turns):
-        if factoring.turn(n_factors) <= TOLERANCE:
-            break
+    factoring.settle(n_factors, n_turns)
     noise, n_observed = factoring.noise, factoring.n_observed
     noise = (PRIOR_ROWS * noise.mean() + n_observed * noise) / (PRIOR_ROWS + n_observed)
     ratio: Array = np.sqrt(noise / noise.mean())

@@ -20,6 +20,8 @@ MAX_ROWS, MAX_ENTRIES = 10_000, 2**21
 # The least noise variance, as a share of the column's own: a column explained without noise (a Heywood case)
 # would count for everything.
 LEAST_NOISE = 1e-3
+# Turns have settled when no noise variance moves by more than this share.
+TOLERANCE = 1e-3
 
 
 def some_rows(rows: Rows, stream: Stream) -> Batch:
@@ -64,8 +66,7 @@ class Factoring:
     >>> common = rng.normal(size=(2000, 1)) @ np.ones((1, 6))
     >>> y = common + rng.normal(size=(2000, 6)) * [0.2, 0.2, 0.2, 0.4, 0.4, 0.4]
     >>> factoring = Factoring(y, np.ones(y.shape, dtype=bool))
-    >>> for _ in range(20):
-    ...     change = factoring.turn(1)
+    >>> factoring.settle(1, max_turns=20)
     >>> np.sqrt(factoring.noise).round(1)
     array([0.2, 0.2, 0.2, 0.4, 0.4, 0.4])
     """
@@ -77,6 +78,12 @@ class Factoring:
         variance = (self.values**2).sum(axis=0) / np.maximum(self.n_observed, 1)
         self._least = LEAST_NOISE * np.where(variance > 0, variance, 1.0)
         self.noise: Array = np.maximum(variance, self._least)
+
+    def settle(self, n_factors: int, max_turns: int) -> None:
+        """Make turns until no noise variance moves by more than a thousandth, or so many."""
+        for _ in range(max_turns):
+            if self.turn(n_factors) <= TOLERANCE:
+                break
 
     def turn(self, n_factors: int) -> float:
         """Move factors, noise and missing entries once; return the largest change of a noise, as a share."""

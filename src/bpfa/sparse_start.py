@@ -14,6 +14,7 @@ from bpfa.algorithms import algorithm
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
 from bpfa.factoring import Factoring
 from bpfa.fitting import Settings
+from bpfa.philox import Stream
 from bpfa.posterior import GlobalPosterior
 from bpfa.prediction import predict
 from bpfa.progress import NonFiniteError
@@ -24,8 +25,8 @@ __all__ = ["sparse_is_better"]
 
 # Rows that are looked at, and the share of their entries that is hidden.
 MAX_ROWS, HIDDEN = 2048, 0.1
-# Of the factor analysis: turns at most, and the change of a noise variance, as a share, at which they end.
-MAX_TURNS, TOLERANCE = 30, 1e-3
+# Turns of the factor analysis at most.
+MAX_TURNS = 30
 # Of the short fit: steps, larger than those of a fit as they have no time to settle, rows of each, and draws.
 N_STEPS, SCHEDULE, BATCH_SIZE, N_DRAWS = 50, Schedule(1.0, 0.5), 256, 5
 # Clearly better: by this share of the squared error, and by so many standard errors of the difference.
@@ -72,15 +73,13 @@ def sparse_is_better(
     hidden = (stream.child("hidden").generator(0).random(batch.observed.shape) < HIDDEN) & batch.observed
     observed = batch.observed & ~hidden
     factoring = Factoring(batch.values, observed)
-    for _ in range(MAX_TURNS):
-        if factoring.turn(n_factors) <= TOLERANCE:
-            break
+    factoring.settle(n_factors, MAX_TURNS)
     unit = np.ones(rows.n_columns)
     if settings.noise == "columns":
         unit = np.sqrt(factoring.noise / factoring.noise.mean())
     seen = Batch((batch.values / unit).astype(np.float32), observed)
     try:
-        posterior = _short_fit(seen, n_features, settings, hide, n_jobs)
+        posterior = _short_fit(seen, n_features, settings, stream, hide, n_jobs)
     except NonFiniteError:
         return False
     chosen = algorithm(settings.algorithm, n_jobs=n_jobs, **settings.options)
@@ -96,7 +95,7 @@ def sparse_is_better(
 
 
 def _short_fit(
-    seen: Batch, n_features: int, settings: Settings, hide: float, n_jobs: int | None
+    seen: Batch, n_features: int, settings: Settings, stream: Stream, hide: float, n_jobs: int | None
 ) -> GlobalPosterior:
     """Return the posterior after a few steps from the sparse start."""
     for progress in train(
@@ -110,7 +109,7 @@ def _short_fit(
         batch_size=BATCH_SIZE,
         schedule=SCHEDULE,
         init="common",
-        seed=settings.stream.child("sparse start"),
+        seed=stream,
         n_jobs=n_jobs,
         **settings.options | {"hide": hide},
     ):
