@@ -86,13 +86,17 @@ def title(name: str, task: Task) -> str:
     return f"{name}: {n_rows:,} x {n_columns}, {SOURCES[name].hidden:.0%} hidden"
 
 
-def cut(task: Task, n_rows: int) -> Task:
-    """Return the task with some of its rows, at random."""
+def cut(task: Task, n_rows: int, n_columns: int | None = None) -> Task:
+    """Return the task with some of its rows and columns, at random."""
     whole: Array = task.train.copy()
     whole[task.hidden] = task.truth
-    rows = np.sort(np.random.default_rng(0).permutation(len(whole))[:n_rows])
-    hidden = task.hidden[rows]
-    return Task(task.train[rows], hidden, whole[rows][hidden])
+    rows, columns = (
+        np.sort(np.random.default_rng(0).permutation(size)[:n])
+        for size, n in zip(whole.shape, (n_rows, n_columns), strict=True)
+    )
+    kept = np.ix_(rows, columns)
+    hidden = task.hidden[kept]
+    return Task(task.train[kept], hidden, whole[kept][hidden])
 
 
 def measure(task: Task, variation: dict[str, Any], usual: dict[str, int]) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.defaults import ROWS, cut, scores
-from benchmarks.matrices import Array, Task, load, missing_file
+from benchmarks.defaults import MASK_SEED, ROWS, cut, scores
+from benchmarks.matrices import Array, Task, hide, load, missing_file
 from benchmarks.readme import table
 from bpfa import BPFA, draw_data
 from bpfa.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_GROWTH, SPARSE_HIDE
 
 RESULTS = Path(__file__).parent / "results" / "table_starts.json"
-HIDDEN, MASK_SEED = 0.075, 100
+HIDDEN = 0.075
 HEADINGS = [
     "",
     "chosen",
@@ -109,27 +109,14 @@ def main() -> None:
 def tasks(data: Path, console: Console) -> Iterator[tuple[str, Task]]:
     """Yield the tables."""
     for name, draw in DRAWN.items():
-        y = draw()
-        y = (y - y.mean(axis=0)) / y.std(axis=0)
-        hidden = np.random.default_rng(MASK_SEED).random(y.shape) < HIDDEN
-        yield name, Task(np.where(hidden, np.nan, y), hidden, y[hidden])
+        yield name, hide(draw(), HIDDEN, MASK_SEED)
     for name, n_columns in REAL_COLUMNS.items():
         problem = missing_file(name, data)
         if problem:
             console.print(problem)
             continue
-        task = cut(load(name, data, MASK_SEED), ROWS[name])
-        if n_columns is None:
-            yield name, task
-            continue
-        whole = task.train.copy()
-        whole[task.hidden] = task.truth
-        columns = np.sort(np.random.default_rng(0).permutation(whole.shape[1])[:n_columns])
-        hidden = task.hidden[:, columns]
-        yield (
-            f"{n_columns} columns of {name}",
-            Task(task.train[:, columns], hidden, whole[:, columns][hidden]),
-        )
+        title = name if n_columns is None else f"{n_columns} columns of {name}"
+        yield title, cut(load(name, data, MASK_SEED), ROWS[name], n_columns)
 
 
 def measure(task: Task) -> dict[str, Any]:
