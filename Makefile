@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa/kernels -name '*.cpp' -o -name '*.h')
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa -name '*.cpp' -o -name '*.h')
 
 .PHONY: demo test lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
@@ -47,20 +47,19 @@ sanitize: $(VENV)/installed
 	  --config-settings=cmake.define.BPFA_SANITIZE=ON --config-settings=build-dir=build/sanitize
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  $(VENV)-sanitize/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/test_kernels.py tests/test_philox.py \
-	  tests/test_statistics.py tests/test_local_bounds.py tests/test_geweke_local.py tests/test_posterior.py \
-	  tests/test_integration.py
+	  $(VENV)-sanitize/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/_support tests/model \
+	  tests/backends/test_kernels.py tests/backends/test_geweke_local.py
 
 # Every variant of the GPU's kernels, with nvcc; no GPU is needed.
 cuda: $(VENV)/installed
-	BPFA_ALL_CUDA_VARIANTS=1 $(BIN)/python -m pytest -q -n auto tests/test_cuda_sources.py
+	BPFA_ALL_CUDA_VARIANTS=1 $(BIN)/python -m pytest -q -n auto tests/backends/test_cuda_sources.py
 
 # The GPU's kernels under NVIDIA's checkers of memory and of races, on small problems.
 sanitize-gpu:
 	compute-sanitizer --error-exitcode 1 --target-processes all $(PYTHON) -m pytest -p no:cacheprovider -q \
-	  -m gpu tests/test_gpu.py tests/test_gpu_graphs.py -k "specification and not large or bits or strips"
+	  -m gpu tests/backends/test_gpu.py tests/backends/test_gpu_graphs.py -k "specification and not large or bits or strips"
 	compute-sanitizer --tool racecheck --error-exitcode 1 --target-processes all $(PYTHON) -m pytest \
-	  -p no:cacheprovider -q -m gpu tests/test_gpu.py -k "specification and gibbs-False-False"
+	  -p no:cacheprovider -q -m gpu tests/backends/test_gpu.py -k "specification and gibbs-False-False"
 
 clean:
 	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,8 +22,9 @@ from rich.table import Table
 from benchmarks import peers
 from benchmarks.problems import OBSERVED, Problem, drawn_problem, picture_patches, trained_problem
 from benchmarks.timing import Timing, race
-from bpfa import kernels, local
-from bpfa.kernels import _cpu
+from bpfa.backends import cpu as kernels
+from bpfa.backends import numpy as local
+from bpfa.backends.cpu import _kernels
 
 METHODS = {
     "gibbs": ("Gibbs", {}),
@@ -41,8 +42,8 @@ import time
 began = time.perf_counter()
 import numpy as np
 from bpfa import Batch, kernels
-from bpfa.philox import Stream
-from bpfa.view import GlobalView
+from bpfa._support.philox import Stream
+from bpfa.model.view import GlobalView
 view = GlobalView(np.eye(8), np.zeros((8, 1)), np.zeros(8), 1.0, 1.0)
 batch = Batch(np.ones((100, 8)))
 kernels.Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, 1))
@@ -53,8 +54,8 @@ MEMORY = """
 import sys, threading, time
 import numpy as np
 from bpfa import Batch, kernels
-from bpfa.philox import Stream
-from bpfa.view import GlobalView
+from bpfa._support.philox import Stream
+from bpfa.model.view import GlobalView
 n = int(sys.argv[1])
 rng = np.random.default_rng(0)
 values = np.empty((n, 64), np.float32)
@@ -228,7 +229,7 @@ def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
 def measure_ceilings(shares: dict[float, Problem], arguments, console) -> dict:
     """The share of the machine's multiply-adds and bandwidth that the Gibbs kernel uses."""
     threads = arguments.threads
-    fma, copy = _cpu.fma_rate(1.0, threads, ""), _cpu.copy_rate(1.0, threads)
+    fma, copy = _kernels.fma_rate(1.0, threads, ""), _kernels.copy_rate(1.0, threads)
     table = Table(title="Gibbs beside the ceilings of the machine, measured now", title_justify="left")
     for heading in ("", "multiply-adds a row", "G a second", "share", "GB/s read", "share"):
         table.add_column(heading, justify="left" if heading == "" else "right")

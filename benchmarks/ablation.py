@@ -24,12 +24,12 @@ from paper.measure import Array, HiddenEntries, draws, follow, rounded, scores
 from benchmarks import images, matrices, readme
 from benchmarks.cells import finish, parser_of
 from bpfa import ALGORITHMS, ArrayRows, ChainStore, Progress, Rows, Schedule, algorithm, train
+from bpfa._support.philox import Stream
 from bpfa.images import PatchRows, defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
-from bpfa.philox import Stream
-from bpfa.progress import Posterior
-from bpfa.scores import score_rows
+from bpfa.inference.progress import Posterior
+from bpfa.prediction.scores import score_rows
 
 HERE = Path(__file__).parent
 RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "figures" / "ablation"

@@ -23,17 +23,17 @@ from PIL import Image
 import bpfa
 from benchmarks.readme import table
 from bpfa import Algorithm, Schedule, algorithm, kernels
+from bpfa._support.philox import Stream
+from bpfa.backends.cuda.gibbs import Chain
+from bpfa.backends.cuda.graphs import StepGraphs
+from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
+from bpfa.backends.cuda.posterior import DevicePosterior
+from bpfa.backends.cuda.rows import DeviceBatch, rows_on_device
+from bpfa.backends.cuda.runtime import cupy_module, on_device
 from bpfa.data import ArrayRows, read_batches
-from bpfa.gpu.gibbs import Chain
-from bpfa.gpu.graphs import StepGraphs
-from bpfa.gpu.local import Gibbs, MeanField, SpikeSlab
-from bpfa.gpu.posterior import DevicePosterior
-from bpfa.gpu.rows import DeviceBatch, rows_on_device
-from bpfa.gpu.runtime import cupy_module, on_device
 from bpfa.images.patches import PatchRows
-from bpfa.initialise import principal_posterior, random_posterior
-from bpfa.philox import Stream
-from bpfa.svi import svi, svi_step
+from bpfa.inference.starts import principal_posterior, random_posterior
+from bpfa.inference.svi import svi, svi_step
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"

@@ -9,10 +9,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from skimage import data as pictures
 
 from bpfa import Algorithm, ArrayRows, Batch, Schedule, kernels
-from bpfa.initialise import random_posterior
-from bpfa.philox import Stream
-from bpfa.svi import svi
-from bpfa.view import GlobalView
+from bpfa._support.philox import Stream
+from bpfa.inference.starts import random_posterior
+from bpfa.inference.svi import svi
+from bpfa.model.view import GlobalView
 
 OBSERVED = (0.2, 0.5, 1.0)
 

@@ -1,6 +1,7 @@
 """Where should the global posterior start? Held-out error for shares of noise and features on at the start.
 
-Prints tables; `python -m benchmarks.starts`, some minutes. The defaults of `bpfa.initialise` come from here.
+Prints tables; `python -m benchmarks.starts`, some minutes. The defaults of `bpfa.inference.starts` come
+from here.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from rich.table import Table
 
 from benchmarks.problems import picture_patches
 from bpfa import ArrayRows, Schedule, algorithm, draw_data, held_out_score
-from bpfa.initialise import random_posterior
-from bpfa.philox import Stream
-from bpfa.svi import svi
+from bpfa._support.philox import Stream
+from bpfa.inference.starts import random_posterior
+from bpfa.inference.svi import svi
 
 STARTS = [(share, features) for share in (0.1, 0.3, 1.0, 3.0) for features in (1.0, 10.0)]
 ALGORITHMS = ("gibbs-ssvi", "mimno-svi", "mf-ssvi", "mf-svi", "titsias-ssvi")

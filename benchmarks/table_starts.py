@@ -22,7 +22,7 @@ from benchmarks.defaults import MASK_SEED, ROWS, cut, scores
 from benchmarks.matrices import Array, Task, hide, load, missing_file
 from benchmarks.readme import table
 from bpfa import BPFA, draw_data
-from bpfa.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_GROWTH, SPARSE_HIDE
+from bpfa.selection.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_GROWTH, SPARSE_HIDE
 
 RESULTS = Path(__file__).parent / "results" / "table_starts.json"
 HIDDEN = 0.075

@@ -25,10 +25,10 @@ from benchmarks import ablation, readme
 from benchmarks.ablation import PATCH, PROBLEMS, SEEDS, Problem, load
 from benchmarks.cells import finish, parser_of
 from bpfa import GlobalPosterior, Progress, Rows, Schedule, algorithm
+from bpfa._support.philox import Stream
 from bpfa.data import read_batches
-from bpfa.features import FactorisedFeatures, JointFeatures
-from bpfa.initialise import random_posterior
-from bpfa.philox import Stream
+from bpfa.inference.starts import random_posterior
+from bpfa.model.features import FactorisedFeatures, JointFeatures
 
 RESULTS = Path(__file__).parent / "results" / "tried.json"
 AS_IS = "as it is"

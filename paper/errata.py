@@ -13,14 +13,14 @@ from scipy.stats import multivariate_normal, norm
 from skimage.data import camera
 
 from bpfa import Batch, ChainPosterior, GlobalPosterior, algorithm, draw_data, full_bound, posterior_draws
+from bpfa._support.philox import Stream
+from bpfa.backends.numpy import LocalState, SpikeSlab
+from bpfa.backends.numpy.variational import LocalPosterior
 from bpfa.data import ArrayRows
-from bpfa.features import FactorisedFeatures
-from bpfa.initialise import random_posterior
-from bpfa.local import LocalState, SpikeSlab
-from bpfa.local.variational import LocalPosterior
-from bpfa.philox import Stream
-from bpfa.statistics import LocalSums
-from bpfa.view import GlobalView
+from bpfa.inference.starts import random_posterior
+from bpfa.model.features import FactorisedFeatures
+from bpfa.model.sums import LocalSums
+from bpfa.model.view import GlobalView
 from paper.cells import Cell, Context, Record
 from paper.experiment import Experiment, Options, Section
 from paper.measure import Array, rounded

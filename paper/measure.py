@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bpfa import BPFA, Algorithm, Batch, Progress, posterior_draws
-from bpfa.philox import Stream
-from bpfa.progress import Posterior
+from bpfa._support.philox import Stream
+from bpfa.inference.progress import Posterior
 
 Array = np.ndarray[Any, Any]
 # 95 % of a Gaussian is within so many deviations.

@@ -11,12 +11,12 @@ from benchmarks.images import Task, hidden, interpolated, observed_psnr
 from imageio.v3 import imwrite
 
 from bpfa import Progress, Schedule, algorithm, denoise, inpaint, train
+from bpfa._support.philox import Stream
 from bpfa.images import PatchRows
 from bpfa.images.canvas import Canvas
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
-from bpfa.initialise import random_posterior
-from bpfa.philox import Stream
-from bpfa.progress import Posterior
+from bpfa.inference.progress import Posterior
+from bpfa.inference.starts import random_posterior
 from paper.cells import Cell, Context, DataFile
 from paper.experiment import Options
 from paper.measure import Array, follow, rounded

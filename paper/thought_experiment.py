@@ -16,9 +16,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from bpfa import Batch, GlobalPosterior, Priors, Schedule
-from bpfa.features import FactorisedFeatures
-from bpfa.statistics import LocalMoments, LocalSums
-from bpfa.view import GlobalView
+from bpfa.model.features import FactorisedFeatures
+from bpfa.model.sums import LocalMoments, LocalSums
+from bpfa.model.view import GlobalView
 from paper.cells import Cell, Context, Record
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import STYLE, WIDTH, image_link, legend, save

@@ -8,10 +8,10 @@ import pytest
 # concerns threads asks for them by name. Read by OpenMP when the kernels are loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import bpfa.gpu.local
-import bpfa.kernels
-import bpfa.local
-from bpfa.gpu.runtime import cuda_problem
+import bpfa.backends.cpu
+import bpfa.backends.cuda.local
+import bpfa.backends.numpy
+from bpfa.backends.cuda.runtime import cuda_problem
 
 
 def pytest_collection_modifyitems(items):
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=problem))
 
 
-def compiled(dtype, kernels=bpfa.kernels):
+def compiled(dtype, kernels=bpfa.backends.cpu):
     """The compiled methods in one precision."""
     names = ("Gibbs", "MeanField", "SpikeSlab")
     return SimpleNamespace(**{name: partial(getattr(kernels, name), dtype=dtype) for name in names})
@@ -31,11 +31,11 @@ def compiled(dtype, kernels=bpfa.kernels):
 
 # Whatever has the classes Gibbs, MeanField and SpikeSlab; a new backend is a new line.
 BACKENDS = {
-    "numpy": bpfa.local,
+    "numpy": bpfa.backends.numpy,
     "float64": compiled("float64"),
     "float32": compiled("float32"),
-    "cuda float64": compiled("float64", bpfa.gpu.local),
-    "cuda float32": compiled("float32", bpfa.gpu.local),
+    "cuda float64": compiled("float64", bpfa.backends.cuda.local),
+    "cuda float32": compiled("float32", bpfa.backends.cuda.local),
 }
 
 

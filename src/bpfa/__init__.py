@@ -3,18 +3,18 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bpfa.algorithms import ALGORITHMS, Algorithm, algorithm
-from bpfa.bounds import full_bound
-from bpfa.checkpoint import Checkpoint
 from bpfa.data import ArrayRows, Batch, Rows, open_rows
-from bpfa.model import Priors, Synthetic, draw_data
-from bpfa.posterior import GlobalPosterior
-from bpfa.progress import NonFiniteError, Progress
-from bpfa.sampler import ChainPosterior
-from bpfa.schedule import Schedule
-from bpfa.scores import HeldOutScore, held_out_score, posterior_draws, psnr
-from bpfa.training import train
-from bpfa.warm import ChainStore
+from bpfa.fitting.checkpoint import Checkpoint
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm, algorithm
+from bpfa.inference.chain_store import ChainStore
+from bpfa.inference.progress import NonFiniteError, Progress
+from bpfa.inference.sampler import ChainPosterior
+from bpfa.inference.schedule import Schedule
+from bpfa.inference.training import train
+from bpfa.model.bounds import full_bound
+from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.priors import Priors, Synthetic, draw_data
+from bpfa.prediction.scores import HeldOutScore, held_out_score, posterior_draws, psnr
 
 if TYPE_CHECKING:
     from bpfa.estimator import BPFA

@@ -14,8 +14,8 @@ import bpfa
 from bpfa.cli.options import Force, Jobs, Json, Quiet, Seed, command_line
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.voice import Voice
-from bpfa.data.files import library
-from bpfa.imagefiles import Picture, write_image
+from bpfa.data.formats.files import library
+from bpfa.images.files import Picture, write_image
 
 __all__ = ["demo"]
 

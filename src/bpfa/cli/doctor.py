@@ -17,9 +17,9 @@ from rich.table import Table as Columns
 from threadpoolctl import threadpool_info
 
 import bpfa
+from bpfa.backends.cuda.runtime import cache_folder, card, cuda_problem
 from bpfa.cli.options import Json, Quiet
 from bpfa.cli.voice import Voice
-from bpfa.gpu.runtime import cache_folder, card, cuda_problem
 
 __all__ = ["doctor"]
 
@@ -65,8 +65,8 @@ def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
 
 def system() -> dict[str, Any]:
     """Return what the machine has."""
-    from bpfa.kernels import instruction_sets
-    from bpfa.kernels._cpu import thread_count
+    from bpfa._support.threads import thread_count
+    from bpfa.backends.cpu import instruction_sets
 
     # Threads of BLAS are found where it has been loaded, which NumPy has done by now.
     blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -75,7 +75,7 @@ def system() -> dict[str, Any]:
         "Python": platform.python_version(),
         "platform": platform.platform(),
         "instruction sets": ", ".join(instruction_sets()),
-        "threads": thread_count(0),
+        "threads": thread_count(),
         "BLAS": ", ".join(sorted({f"{p['internal_api']} {p['version']}" for p in blas})) or "none found",
         "GPU": gpu(),
     }

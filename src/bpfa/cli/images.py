@@ -39,7 +39,7 @@ from bpfa.cli.options import (
 )
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.voice import Voice
-from bpfa.imagefiles import JPEG, Picture, check_target, read_image, read_mask, write_image
+from bpfa.images.files import JPEG, Picture, check_target, read_image, read_mask, write_image
 from bpfa.report.page import noise_range
 
 __all__ = ["denoise", "inpaint"]

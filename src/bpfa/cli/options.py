@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bpfa.algorithms import ALGORITHMS
-from bpfa.training import INITIALISERS
+from bpfa.inference.algorithms import ALGORITHMS
+from bpfa.inference.training import INITIALISERS
 
 __all__ = ["command_line", "fit_settings"]
 

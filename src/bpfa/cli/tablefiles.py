@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bpfa.data import Rows, column_names, open_rows
-from bpfa.data.files import existing, library, reading
+from bpfa.data.formats.files import existing, library, reading
 
 __all__ = ["Table", "check_table", "write_table"]
 

@@ -1,22 +1,22 @@
 """Where rows come from. A source of rows knows its size and hands out batches by row id."""
 
-from bpfa.data.anndata import AnnDataRows
 from bpfa.data.blocks import sequential
 from bpfa.data.concat import ConcatRows
-from bpfa.data.fcs import FCSRows
-from bpfa.data.files import FileRows
-from bpfa.data.hdf5 import HDF5Rows
-from bpfa.data.hidden import HiddenRows
+from bpfa.data.formats.anndata import AnnDataRows
+from bpfa.data.formats.fcs import FCSRows
+from bpfa.data.formats.files import FileRows
+from bpfa.data.formats.hdf5 import HDF5Rows
+from bpfa.data.formats.memmap import MemmapRows
+from bpfa.data.formats.parquet import ParquetRows
+from bpfa.data.formats.sparse import SparseRows
+from bpfa.data.formats.tables import TableRows, read_csv
+from bpfa.data.formats.zarr import ZarrRows
+from bpfa.data.held_out import HiddenRows
 from bpfa.data.mapped import MappedRows
-from bpfa.data.memmap import MemmapRows
 from bpfa.data.open import as_rows, open_rows
-from bpfa.data.parquet import ParquetRows
 from bpfa.data.rows import ArrayRows, Batch, Rows, chunk_edges, column_names, read
 from bpfa.data.scaling import ColumnMoments, StandardisedRows, column_moments
 from bpfa.data.shuffle import batch_ids, read_batches, sample_ids
-from bpfa.data.sparse import SparseRows
-from bpfa.data.tables import TableRows, read_csv
-from bpfa.data.zarr import ZarrRows
 
 __all__ = [
     "AnnDataRows",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_instance, check_integer
+from bpfa._support.checks import Array, check_instance, check_integer
 from bpfa.data.rows import Batch, Rows, chunk_edges, read
 
 __all__ = ["sequential"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import check_instance
-from bpfa.data.files import even_edges
+from bpfa._support.checks import check_instance
+from bpfa.data.formats.files import even_edges
 from bpfa.data.rows import Batch, Rows, chunk_edges, column_names, read
 
 __all__ = ["ConcatRows"]

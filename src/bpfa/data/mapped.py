@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import check_instance
+from bpfa._support.checks import check_instance
 from bpfa.data.rows import Batch, Rows, chunk_edges, column_names, read
 
 __all__ = ["MappedRows"]

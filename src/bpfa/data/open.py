@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bpfa.data.anndata import AnnDataRows
+from bpfa.backends.cuda.arrays import CudaArrayRows, is_cuda_array
 from bpfa.data.concat import ConcatRows
-from bpfa.data.fcs import FCSRows
-from bpfa.data.files import existing, only_key, reading
-from bpfa.data.hdf5 import HDF5Rows
-from bpfa.data.memmap import MemmapRows
-from bpfa.data.parquet import ParquetRows
+from bpfa.data.formats.anndata import AnnDataRows
+from bpfa.data.formats.fcs import FCSRows
+from bpfa.data.formats.files import existing, only_key, reading
+from bpfa.data.formats.hdf5 import HDF5Rows
+from bpfa.data.formats.memmap import MemmapRows
+from bpfa.data.formats.parquet import ParquetRows
+from bpfa.data.formats.sparse import SparseRows
+from bpfa.data.formats.tables import TableRows, read_csv
+from bpfa.data.formats.zarr import ZarrRows
 from bpfa.data.rows import ArrayRows, Rows
-from bpfa.data.sparse import SparseRows
-from bpfa.data.tables import TableRows, read_csv
-from bpfa.data.zarr import ZarrRows
-from bpfa.gpu.arrays import CudaArrayRows, is_cuda_array
 
 __all__ = ["as_rows", "open_rows"]
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, as_real_array, check_mask
-from bpfa.philox import MAX_ROW_ID
+from bpfa._support.checks import Array, as_real_array, check_mask
+from bpfa._support.philox import MAX_ROW_ID
 
 __all__ = ["ArrayRows", "Batch", "Rows", "chunk_edges", "column_names", "read"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_array, check_instance
+from bpfa._support.checks import Array, check_array, check_instance
 from bpfa.data.blocks import BLOCK_ENTRIES, sequential
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows

@@ -39,10 +39,10 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_instance, check_integer
+from bpfa._support.checks import Array, check_instance, check_integer
+from bpfa._support.philox import Stream
 from bpfa.data.blocks import Piece, cut
 from bpfa.data.rows import ArrayRows, Batch, Rows, chunk_edges, read
-from bpfa.philox import Stream
 
 __all__ = ["batch_ids", "read_batches", "sample_ids"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array, check_integer, check_mask
+from bpfa._support.checks import Array, check_integer, check_mask
 
 __all__ = ["Canvas"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from bpfa.defaults import FEW_COLUMNS
+from bpfa.selection.defaults import FEW_COLUMNS
 
 __all__ = ["default_hide", "default_init", "default_patch_size", "default_steps", "default_stride"]
 

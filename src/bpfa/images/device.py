@@ -7,18 +7,18 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.algorithms import Algorithm
-from bpfa.gpu.gibbs import Chain
-from bpfa.gpu.local import Gibbs
-from bpfa.gpu.posterior import DevicePosterior
-from bpfa.gpu.rows import C_NAMES, DeviceRows
-from bpfa.gpu.runtime import cupy_module, kernel, launch, on_device
-from bpfa.gpu.view import blocks_of
+from bpfa._support.philox import Stream
+from bpfa.backends.cuda.gibbs import Chain
+from bpfa.backends.cuda.local import Gibbs
+from bpfa.backends.cuda.posterior import DevicePosterior
+from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
+from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
+from bpfa.backends.cuda.view import blocks_of
 from bpfa.images.patches import PatchRows
 from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, Restored
-from bpfa.philox import Stream
-from bpfa.posterior import GlobalPosterior
-from bpfa.progress import Posterior
+from bpfa.inference.algorithms import Algorithm
+from bpfa.inference.progress import Posterior
+from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["can_restore", "restore_on_device"]
 

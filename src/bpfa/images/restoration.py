@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from bpfa._checks import check_integer
-from bpfa.algorithms import ALGORITHMS, Algorithm
+from bpfa._support.checks import check_integer
+from bpfa._support.philox import MAX_SWEEP
+from bpfa._support.threads import thread_count
 from bpfa.estimator import BPFA
-from bpfa.fitting import Callback
+from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.device import can_restore, restore_on_device
 from bpfa.images.patches import PatchRows, Strip
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
 from bpfa.images.result import ImageResult
-from bpfa.kernels import _cpu
-from bpfa.model import Priors
-from bpfa.philox import MAX_SWEEP
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
+from bpfa.model.priors import Priors
 
 __all__ = ["denoise", "inpaint"]
 
@@ -270,7 +270,7 @@ def _restored(
         draws = PatchDraws(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
         strips = _shown(rows.strips(STRIP_PATCHES), verbose)
         # One thread is enough to feed a GPU.
-        n_threads = _cpu.thread_count(model.n_jobs or 0) if model.settings_.device == "cpu" else 1
+        n_threads = thread_count(model.n_jobs) if model.settings_.device == "cpu" else 1
         restored = restore(rows, draws, strips, n_threads=n_threads)
     noise_std = model.posterior_.noise_std * canvas.scale
     return ImageResult(

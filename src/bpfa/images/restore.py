@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bpfa._checks import Array
-from bpfa.algorithms import Algorithm
+from bpfa._support.checks import Array
+from bpfa._support.philox import Stream
 from bpfa.data import Batch
 from bpfa.images.patches import PatchRows, Strip
-from bpfa.philox import Stream
-from bpfa.posterior import GlobalPosterior
-from bpfa.progress import Posterior
+from bpfa.inference.algorithms import Algorithm
+from bpfa.inference.progress import Posterior
+from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["PatchDraws", "Restored", "restore"]
 
@@ -101,7 +101,7 @@ def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threa
     Examples
     --------
     >>> from bpfa import algorithm
-    >>> from bpfa.initialise import random_posterior
+    >>> from bpfa.inference.starts import random_posterior
     >>> picture = np.random.default_rng(0).normal(size=(1, 6, 5, 1))
     >>> rows = PatchRows(picture, picture > 0, (3, 3))
     >>> draws = PatchDraws(random_posterior(rows, 4, seed=0), algorithm("gibbs-ssvi"), n_draws=2,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array
+from bpfa._support.checks import Array
 from bpfa.estimator import BPFA
 
 __all__ = ["ImageResult"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.imagefiles import Picture
+from bpfa.images.files import Picture
 from bpfa.report.page import energy, noise_range, render, settings_of, traces
 from bpfa.report.pictures import COLOURS, atom, colour_map, frame, grey, picture_uri
 

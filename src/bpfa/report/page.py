@@ -11,8 +11,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 import bpfa
-from bpfa._checks import Array
-from bpfa.data.files import library
+from bpfa._support.checks import Array
+from bpfa.data.formats.files import library
 from bpfa.report.charts import line_chart
 
 __all__ = ["energy", "noise_range", "render", "settings_of", "traces"]

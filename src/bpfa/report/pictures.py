@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._checks import Array
-from bpfa.data.files import library
+from bpfa._support.checks import Array
+from bpfa.data.formats.files import library
 
 __all__ = ["COLOURS", "atom", "colour_map", "frame", "grey", "picture_uri"]
 

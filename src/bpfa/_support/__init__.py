@@ -1,0 +1,1 @@
+"""What every layer may use: argument checks, random numbers, whole files, optional libraries."""

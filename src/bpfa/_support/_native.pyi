@@ -1,0 +1,23 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def philox4x32(counters: NDArray[np.uint32], key: int) -> None: ...
+def thread_count(asked: int) -> int: ...
+def gaussian_draws(
+    potrf: object,
+    trsv: object,
+    P: NDArray[np.float64],
+    h: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> int: ...
+def move_precisions(
+    P: NDArray[np.float64],
+    XX: NDArray[np.float64],
+    keep: float,
+    gain: float,
+    diagonal: float,
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

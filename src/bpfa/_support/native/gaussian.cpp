@@ -1,0 +1,77 @@
+#include "gaussian.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "threads.h"
+
+namespace bpfa {
+
+namespace {
+
+// LAPACK counts by columns and we by rows: to it the factor is an upper triangle U with U^T U = P.
+bool factorise(Potrf* potrf, int K, const double* P, double* U) {
+  std::copy(P, P + static_cast<std::size_t>(K) * K, U);
+  char upper = 'U';
+  int info = 0;
+  potrf(&upper, &K, U, &K, &info);
+  return info == 0;
+}
+
+// out = U^-1 (U^-T h + noise)
+void solve(Trsv* trsv, int K, double* U, const double* h, const double* noise, double* out) {
+  char upper = 'U', transposed = 'T', plain = 'N';
+  int one = 1;
+  std::copy(h, h + K, out);
+  trsv(&upper, &transposed, &plain, &K, U, &K, out, &one);
+  for (int k = 0; k < K; ++k) out[k] += noise[k];
+  trsv(&upper, &plain, &plain, &K, U, &K, out, &one);
+}
+
+}  // namespace
+
+int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const double* P, const double* h,
+                   const double* noise, double* out, int n_threads) {
+  n_threads = std::min(thread_count(n_threads), D);
+  const std::size_t size = static_cast<std::size_t>(K) * K;
+  std::vector<double> shared(n_matrices == 1 ? size : 0);
+  if (n_matrices == 1 && !factorise(potrf, K, P, shared.data())) return 0;
+  std::atomic<int> bad{D};
+#pragma omp parallel num_threads(n_threads)
+  {
+    std::vector<double> own(n_matrices == 1 ? 0 : size);
+#pragma omp for schedule(static)
+    for (int d = 0; d < D; ++d) {
+      double* U = n_matrices == 1 ? shared.data() : own.data();
+      if (n_matrices > 1 && !factorise(potrf, K, P + d * size, U)) {
+        // The first one, whichever thread meets it.
+        int known = bad;
+        while (d < known && !bad.compare_exchange_weak(known, d)) {
+        }
+        continue;
+      }
+      const std::size_t at = static_cast<std::size_t>(d) * K;
+      solve(trsv, K, U, h + at, noise + at, out + at);
+    }
+  }
+  return bad < D ? bad.load() : -1;
+}
+
+void move_precisions(int K, int n_P, const double* P, int n_XX, const double* XX, double keep, double gain,
+                     double diagonal, double* out, int n_threads) {
+  const int n_matrices = std::max(n_P, n_XX);
+  const std::size_t size = static_cast<std::size_t>(K) * K;
+  n_threads = std::min(thread_count(n_threads), n_matrices);
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+  for (int d = 0; d < n_matrices; ++d) {
+    const double* from = P + (n_P == 1 ? 0 : d * size);
+    const double* add = XX + (n_XX == 1 ? 0 : d * size);
+    double* to = out + d * size;
+    for (std::size_t i = 0; i < size; ++i) to[i] = keep * from[i] + gain * add[i];
+    for (int k = 0; k < K; ++k) to[k * (static_cast<std::size_t>(K) + 1)] += diagonal;
+  }
+}
+
+}  // namespace bpfa

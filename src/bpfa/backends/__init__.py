@@ -1,0 +1,1 @@
+"""Where the local step runs: numpy (the specification), cpu (C++) and cuda."""

@@ -1,0 +1,37 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class SumArrays:
+    n: NDArray[np.float64] | None
+    zw2: NDArray[np.float64] | None
+    x2: NDArray[np.float64] | None
+    xr: NDArray[np.float64] | None
+    xy: NDArray[np.float64] | None
+    xx: NDArray[np.float64] | None
+    total_zw2: NDArray[np.float64] | None
+    w2: NDArray[np.float64] | None
+    rr: NDArray[np.float64] | None
+
+def instruction_sets() -> list[str]: ...
+def fma_rate(seconds: float, n_threads: int, instruction_set: str) -> float: ...
+def copy_rate(seconds: float, n_threads: int) -> float: ...
+def signal(
+    potrf: object,
+    syrk: object,
+    trsm: object,
+    trsv: object,
+    on: NDArray[np.uint8],
+    observed: NDArray[np.uint8],
+    phi_t: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    products: NDArray[np.float64],
+    g_o: float,
+    g_w: float,
+    weights: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    n_threads: int,
+) -> int: ...
+def run_float32(**arguments: Any) -> None: ...
+def run_float64(**arguments: Any) -> None: ...

@@ -1,0 +1,331 @@
+"""The local methods of the specification on the CPU kernels: the same interface, equal to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.checks import check_choice, check_integer
+from bpfa._support.philox import RowDraws, hidden_below
+from bpfa.backends import numpy as specification
+from bpfa.backends.cpu import _kernels
+from bpfa.backends.cpu.finish import MEAN_FIELD, SPIKE_SLAB, finished_sums
+from bpfa.backends.cpu.states import GibbsByStates
+from bpfa.backends.numpy.base import LocalState, checked_start
+from bpfa.backends.numpy.variational import LocalPosterior
+from bpfa.data import Batch
+from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.view import GlobalView
+
+__all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
+
+# Rows of one call: whole blocks of the kernels' own, so that sums do not depend on where calls end.
+BLOCK_ROWS = 16_384
+# Precisions with which the kernels stay well inside the range of their numbers.
+RANGE = {"float32": (1e-12, 1e12), "float64": (1e-100, 1e100)}
+# Columns are padded to this in the arrays that the kernels fill.
+COLUMN_PADDING = 16
+
+
+def instruction_sets() -> list[str]:
+    """Return the instruction sets that the kernels can use on this machine, widest first."""
+    return _kernels.instruction_sets()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How the kernels compute.
+
+    Parameters
+    ----------
+    dtype : str
+        "float32" or "float64". Sums are accumulated in float64 either way.
+    n_jobs : int, optional
+        Threads; as many as OpenMP would use by default, which OMP_NUM_THREADS and threadpoolctl set. At most
+        four for each processor; one in a forked child process, where OpenMP's threads are gone.
+    instruction_set : str, optional
+        One of `instruction_sets()`; the widest by default.
+    """
+
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    instruction_set: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        if self.n_jobs is not None:
+            check_integer("n_jobs", self.n_jobs, low=1)
+        if self.instruction_set is not None:
+            check_choice("instruction_set", self.instruction_set, tuple(instruction_sets()))
+
+    def _run(
+        self,
+        method: int,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws | None = None,
+        start: LocalState | None = None,
+        *,
+        sums: _kernels.SumArrays | None = None,
+        posterior: bool = False,
+        state: bool = False,
+        first_sweep: int = 1,
+        burn_in: int = 0,
+        n_samples: int = 1,
+        n_sweeps: int = 0,
+        hide: float = 0.0,
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
+        K, D = view.phi.shape
+        if batch.n_columns != D:
+            raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
+        ids = batch.ids if draws is None else draws.ids
+        if len(ids) != len(batch):
+            raise ValueError(f"draws: for {len(ids)} rows; expected {len(batch)}, as the batch has")
+        low, high = RANGE[self.dtype]
+        for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
+            if not low < precision < high:
+                raise ValueError(
+                    f"view.{name}={precision:g}: expected a precision from {low:g} to {high:g} in "
+                    f"{self.dtype}; scale the columns of the data to variance 1"
+                )
+        if start is not None:
+            start = checked_start(start, batch, K)
+        globals_of_view = {
+            "phi": np.ascontiguousarray(view.phi, np.float64),
+            "v": np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
+            "logit": np.ascontiguousarray(view.logit, np.float64),
+            "g_o": view.g_o,
+            "g_w": view.g_w,
+        }
+        run = _kernels.run_float32 if self.dtype == "float32" else _kernels.run_float64
+        planes = {
+            "posterior": np.zeros((3, len(batch), K), self.dtype) if posterior else None,
+            "state": np.zeros((2, len(batch), K), self.dtype) if state else None,
+        }
+        # Rows are handed over in blocks, so that what is converted for the kernels stays small.
+        for first in range(0, len(batch), BLOCK_ROWS):
+            block = slice(first, min(first + BLOCK_ROWS, len(batch)))
+            filled = {name: None if a is None else np.zeros_like(a[:, block]) for name, a in planes.items()}
+            run(
+                method=method,
+                **globals_of_view,
+                values=np.ascontiguousarray(batch.values[block], self.dtype),
+                observed=None
+                if batch.complete
+                else np.ascontiguousarray(batch.observed[block]).view(np.uint8),
+                ids=np.ascontiguousarray(ids[block]),
+                start_z=None if start is None else np.ascontiguousarray(start.z[block], self.dtype),
+                start_w=None if start is None else np.ascontiguousarray(start.w[block], self.dtype),
+                key=0 if draws is None else draws.key,
+                step=0 if draws is None else draws.step & 0xFFFFFFFF,
+                first_sweep=first_sweep,
+                burn_in=burn_in,
+                n_samples=n_samples,
+                n_sweeps=n_sweeps,
+                hide=hidden_below(hide),
+                sums=sums,
+                **filled,
+                n_threads=self.n_jobs or 0,
+                instruction_set=self.instruction_set or "",
+            )
+            for name, array in planes.items():
+                if array is not None:
+                    array[:, block] = filled[name]
+        return planes["posterior"], planes["state"]
+
+
+class RawSums:
+    """The arrays that the kernels add to, and LocalSums or JointSums made from them."""
+
+    def __init__(self, view: GlobalView, batch: Batch, *, joint: bool) -> None:
+        self.view, self.batch, self.joint = view, batch, joint
+        K, D = view.phi.shape
+        padded = -(-D // COLUMN_PADDING) * COLUMN_PADDING
+        self.arrays = _kernels.SumArrays()
+        self.n, self.total_zw2 = np.zeros(K), np.zeros(K)
+        self.x2 = np.zeros(K if batch.complete else (K, padded))
+        self.w2, self.rr = np.zeros(1), np.zeros(padded // COLUMN_PADDING)
+        # Sums of x with the residual, or with the data where features are joint.
+        self.xd = np.zeros((K, padded))
+        for name in ("n", "total_zw2", "x2", "w2", "rr"):
+            setattr(self.arrays, name, getattr(self, name))
+        if not batch.complete:
+            self.zw2 = np.zeros((K, padded))
+            self.arrays.zw2 = self.zw2
+        if joint:
+            self.xx = np.zeros((1 if batch.complete else D, K, K))
+            self.arrays.xy, self.arrays.xx = self.xd, self.xx
+        else:
+            self.arrays.xr = self.xd
+
+    def finish(self, method: int, n_samples: int) -> LocalSums | JointSums:
+        """Return the sums, averaged over the kept samples."""
+        D = self.view.phi.shape[1]
+        return finished_sums(
+            method,
+            n_samples,
+            self.view,
+            n_rows=len(self.batch),
+            n_observed=float(self.batch.observed.sum()),
+            n=self.n,
+            total_zw2=self.total_zw2,
+            zw2=None if self.batch.complete else self.zw2[:, :D],
+            x2=self.x2[:, None] if self.batch.complete else self.x2[:, :D],
+            w2=float(self.w2[0]),
+            rr=float(self.rr.sum()),
+            xd=self.xd[:, :D],
+            xx=self.xx if self.joint else None,
+        )
+
+
+@dataclass(frozen=True)
+class Gibbs(Kernel, GibbsByStates):
+    """`bpfa.backends.numpy.Gibbs`, fast.
+
+    Examples
+    --------
+    >>> from bpfa._support.philox import Stream
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> batch = Batch([[3.0, 0.0]])
+    >>> Gibbs(n_jobs=1).sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1)).n
+    array([1., 0.])
+    """
+
+    def __post_init__(self) -> None:
+        Kernel.__post_init__(self)
+        specification.Gibbs.__post_init__(self)
+
+    def sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalSums:
+        """Sums over the rows of a batch, averaged over the kept sweeps."""
+        sums = self._sums(view, batch, draws, start, joint=False)
+        assert isinstance(sums, LocalSums)
+        return sums
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
+        sums = self._sums(view, batch, draws, start, joint=True)
+        assert isinstance(sums, JointSums)
+        return sums
+
+    def sums_and_state(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
+    ) -> tuple[LocalSums | JointSums, LocalState]:
+        """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
+        raw = RawSums(view, batch, joint=joint)
+        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, hide=self.hide)[1]
+        assert planes is not None
+        return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
+
+    def _sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
+    ) -> LocalSums | JointSums:
+        raw = RawSums(view, batch, joint=joint)
+        self._swept(view, batch, draws, start, sums=raw.arrays, hide=self.hide)
+        return raw.finish(self._method, self.n_samples)
+
+    def _swept(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, **wanted: Any
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Run the chains over all their sweeps, for what is wanted of the kept ones or of the last state."""
+        wanted |= {"burn_in": self.burn_in, "n_samples": self.n_samples}
+        return self._run(self._method, view, batch, draws, start, **wanted)
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior: moments averaged over the kept sweeps."""
+        planes, _ = self._swept(view, batch, draws, start, posterior=True)
+        assert planes is not None
+        z, x, zw2 = planes.astype(np.float64) / self.n_samples
+        return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
+
+    def _state_after(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None,
+        *,
+        first_sweep: int,
+        burn_in: int = 0,
+    ) -> LocalState:
+        _, planes = self._run(
+            self._method, view, batch, draws, start, state=True, first_sweep=first_sweep, burn_in=burn_in
+        )
+        assert planes is not None
+        z, w = planes.astype(np.float64)
+        return LocalState(z, w)
+
+
+@dataclass(frozen=True)
+class Variational(Kernel, specification.variational.Variational):
+    """What the two variational methods share."""
+
+    _method = -1
+
+    def __post_init__(self) -> None:
+        Kernel.__post_init__(self)
+        specification.variational.Variational.__post_init__(self)
+
+    def fit(self, view: GlobalView, batch: Batch, start: LocalState | None = None) -> LocalPosterior:
+        """Return the local posterior after `n_sweeps` sweeps."""
+        planes, _ = self._run(self._method, view, batch, None, start, posterior=True, n_sweeps=self.n_sweeps)
+        assert planes is not None
+        return LocalPosterior(*planes.astype(np.float64))
+
+    def sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalSums:
+        """Sums over the rows of a batch; nothing is drawn."""
+        sums = self._sums(view, batch, start, joint=False)
+        assert isinstance(sums, LocalSums)
+        return sums
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features; nothing is drawn."""
+        sums = self._sums(view, batch, start, joint=True)
+        assert isinstance(sums, JointSums)
+        return sums
+
+    def _sums(
+        self, view: GlobalView, batch: Batch, start: LocalState | None, *, joint: bool
+    ) -> LocalSums | JointSums:
+        raw = RawSums(view, batch, joint=joint)
+        self._run(self._method, view, batch, None, start, sums=raw.arrays, n_sweeps=self.n_sweeps)
+        return raw.finish(self._method, 1)
+
+
+class MeanField(Variational, specification.MeanField):
+    """`bpfa.backends.numpy.MeanField`, fast.
+
+    Examples
+    --------
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> MeanField().fit(view, Batch([[3.0, 0.0]])).theta.round(2)
+    array([[1., 0.]])
+    """
+
+    _method = MEAN_FIELD
+
+
+class SpikeSlab(Variational, specification.SpikeSlab):
+    """`bpfa.backends.numpy.SpikeSlab`, fast.
+
+    Examples
+    --------
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> SpikeSlab().fit(view, Batch([[3.0, 0.0]])).theta.round(2)
+    array([[1.  , 0.03]])
+    """
+
+    _method = SPIKE_SLAB

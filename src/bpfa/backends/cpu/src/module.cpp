@@ -1,0 +1,182 @@
+// The Python face of the CPU kernels.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "binding.h"
+#include "driver.h"
+#include "signal.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+using bpfa::function_of;
+using bpfa::In;
+using bpfa::Out;
+using bpfa::require;
+using OutAny = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+
+template <class Array>
+auto data_or_null(const std::optional<Array>& array) {
+  return array ? array->data() : nullptr;
+}
+
+struct SumArrays {
+  std::optional<OutAny> n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
+};
+
+// Lets Ctrl-C and other signals through while rows are worked on without the GIL; the error stays pending.
+bool no_signal() {
+  nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() == 0;
+}
+
+template <class Real>
+void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
+         In<Real, 2> values, std::optional<In<std::uint8_t, 2>> observed, In<std::int64_t, 1> ids,
+         std::optional<In<Real, 2>> start_z, std::optional<In<Real, 2>> start_w, std::uint64_t key, std::uint32_t step,
+         int first_sweep, int burn_in, int n_samples, int n_sweeps, std::uint32_t hide,
+         std::optional<SumArrays> sum_arrays, std::optional<Out<Real, 3>> posterior, std::optional<Out<Real, 3>> state,
+         int n_threads, const std::string& instruction_set) {
+  const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
+  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
+  require(v.shape(0) == K && v.shape(1) == D, "v: expected the shape of phi");
+  require(logit.shape(0) == K, "logit: expected one number a feature");
+  require(values.shape(1) == D, "values: expected as many columns as phi has");
+  require(!observed || (observed->shape(0) == N && observed->shape(1) == D), "observed: expected the shape of values");
+  require(ids.shape(0) == N, "ids: expected one number a row");
+  require(start_z.has_value() == start_w.has_value(), "start: expected both of z and w, or none");
+  for (const auto* start : {&start_z, &start_w})
+    require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K), "start: expected rows x features");
+  require(method >= 0 && method <= 3, "method: expected 0 to 3");
+  const bool gibbs = method <= 1;
+  require(gibbs || hide == 0, "hide: expected Gibbs sampling");
+  require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && (gibbs || n_sweeps >= 1),
+          "first_sweep, burn_in, n_samples, n_sweeps: expected counts of at least one, burn_in of at least zero");
+  require(std::int64_t{first_sweep} + burn_in + n_samples <= 65536, "first_sweep + burn_in + n_samples: at most 65536");
+  for (const auto* out : {&posterior, &state}) {
+    const std::size_t planes = out == &posterior ? 3 : 2;
+    require(!*out || ((*out)->shape(0) == planes && (*out)->shape(1) == N && (*out)->shape(2) == K),
+            "posterior, state: expected planes x rows x features");
+  }
+  bpfa::RowOutput<Real> output{};
+  if (posterior) {
+    output.z = posterior->data();
+    output.x = output.z + N * K;
+    output.zw2 = output.x + N * K;
+  }
+  if (state) {
+    output.state_z = state->data();
+    output.state_w = output.state_z + N * K;
+  }
+  const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
+  const bpfa::Settings settings{
+      static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps, hide};
+  const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),        data_or_null(observed), ids.data(),
+                              data_or_null(start_z),        data_or_null(start_w)};
+  bpfa::Sums sums{};
+  if (sum_arrays) {
+    const std::size_t DP = bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding);
+    const auto take = [](const std::optional<OutAny>& array, std::size_t size) -> double* {
+      if (!array) return nullptr;
+      require(array->size() == size, "sums: an array of the wrong size");
+      return array->data();
+    };
+    sums = {take(sum_arrays->n, K),
+            take(sum_arrays->zw2, K * DP),
+            take(sum_arrays->x2, observed ? K * DP : K),
+            take(sum_arrays->xr, K * DP),
+            take(sum_arrays->xy, K * DP),
+            take(sum_arrays->xx, observed ? D * K * K : K * K),
+            take(sum_arrays->total_zw2, K),
+            take(sum_arrays->w2, 1),
+            take(sum_arrays->rr, DP / bpfa::kColumnPadding)};
+    require(sums.n && sums.total_zw2 && sums.rr && (!observed || sums.zw2) && (gibbs || (sums.x2 && sums.w2)),
+            "sums: an array is missing");
+    require(!sums.xr != !sums.xy && !sums.xx == !sums.xy, "sums: expected xr alone, or xy and xx");
+  }
+  bool finished;
+  {
+    nb::gil_scoped_release release;
+    finished = bpfa::run<Real>(view, settings, rows, output, sum_arrays ? &sums : nullptr, n_threads, instruction_set,
+                               no_signal);
+  }
+  if (!finished) throw nb::python_error();
+}
+
+template <class Real>
+void define_run(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a, "observed"_a.none(),
+        "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a, "burn_in"_a, "n_samples"_a,
+        "n_sweeps"_a, "hide"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
+        "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
+}
+
+std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::capsule trsv, In<std::uint8_t, 2> on,
+                    In<std::uint8_t, 2> observed, In<double, 2> phi_t, In<double, 2> gram, In<double, 2> products,
+                    double g_o, double g_w, Out<double, 2> weights, Out<double, 2> variance, int n_threads) {
+  const std::size_t N = on.shape(0), K = on.shape(1), D = observed.shape(1);
+  require(observed.shape(0) == N, "observed: expected as many rows as on has");
+  require(phi_t.shape(0) == D && phi_t.shape(1) == K && gram.shape(0) == K && gram.shape(1) == K,
+          "phi_t, gram: expected D x K and K x K");
+  require(products.shape(0) == N && products.shape(1) == K && weights.shape(0) == N && weights.shape(1) == K,
+          "products, weights: expected N x K");
+  require(variance.shape(0) == N && variance.shape(1) == D, "variance: expected N x D");
+  const bpfa::Solvers solvers{
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::potrf)>>(potrf),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::syrk)>>(syrk),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::trsm)>>(trsm),
+      function_of<std::remove_pointer_t<decltype(bpfa::Solvers::trsv)>>(trsv),
+  };
+  const bpfa::SignalProblem problem{static_cast<std::int64_t>(N),
+                                    static_cast<int>(K),
+                                    static_cast<int>(D),
+                                    on.data(),
+                                    observed.data(),
+                                    phi_t.data(),
+                                    gram.data(),
+                                    products.data(),
+                                    g_o,
+                                    g_w,
+                                    weights.data(),
+                                    variance.data()};
+  nb::gil_scoped_release release;
+  return bpfa::signal(solvers, problem, n_threads);
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+  using namespace nb::literals;
+  m.def("instruction_sets", &bpfa::instruction_sets, "Instruction sets usable on this machine, widest first.");
+  m.def("fma_rate", &bpfa::fma_rate, "seconds"_a, "n_threads"_a, "instruction_set"_a,
+        nb::call_guard<nb::gil_scoped_release>(), "Measured float32 multiply-adds a second.");
+  m.def("copy_rate", &bpfa::copy_rate, "seconds"_a, "n_threads"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "Measured bytes read and written a second.");
+  m.def("signal", &signal, "potrf"_a, "syrk"_a, "trsm"_a, "trsv"_a, "on"_a.noconvert(), "observed"_a.noconvert(),
+        "phi_t"_a.noconvert(), "gram"_a.noconvert(), "products"_a.noconvert(), "g_o"_a, "g_w"_a,
+        "weights"_a.noconvert(), "variance"_a.noconvert(), "n_threads"_a,
+        "Fill in the mean of the weights that are on, and the variance of the missing entries; returns failures.");
+  nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
+      .def(nb::init<>())
+      .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("zw2", &SumArrays::zw2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("x2", &SumArrays::x2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xr", &SumArrays::xr, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xy", &SumArrays::xy, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("xx", &SumArrays::xx, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("total_zw2", &SumArrays::total_zw2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("w2", &SumArrays::w2, nb::for_setter(nb::arg("array").noconvert().none()))
+      .def_rw("rr", &SumArrays::rr, nb::for_setter(nb::arg("array").noconvert().none()));
+  define_run<float>(m, "run_float32");
+  define_run<double>(m, "run_float64");
+}

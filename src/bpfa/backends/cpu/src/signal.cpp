@@ -1,0 +1,105 @@
+#include "signal.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "threads.h"
+
+namespace bpfa {
+
+namespace {
+
+constexpr double kDigits = 1e-8;
+
+// What a thread needs for one row after the other.
+struct RowSignal {
+  const Solvers& solvers;
+  const SignalProblem& p;
+  std::vector<int> active, seen, missing;
+  std::vector<double> entries, precision, right;
+
+  // Phi at some columns, with the features that are on: n x columns, by columns as LAPACK has it.
+  void gather(const std::vector<int>& columns, double* to) const {
+    for (const int d : columns) {
+      const double* phi = p.phi_t + static_cast<std::size_t>(d) * p.K;
+      for (const int k : active) *to++ = phi[k];
+    }
+  }
+
+  // The factor U of Lambda = g_w I + g_o Phi_S Phi_S^T = U^T U, from what is seen, or from all less what is not.
+  // Returns whether that left enough digits.
+  bool factorise(int n, bool from_missing) {
+    const std::vector<int>& columns = from_missing ? missing : seen;
+    int n_columns = static_cast<int>(columns.size());
+    precision.assign(static_cast<std::size_t>(n) * n, 0.0);
+    if (from_missing)
+      for (int b = 0; b < n; ++b)
+        for (int a = 0; a <= b; ++a)
+          precision[static_cast<std::size_t>(b) * n + a] =
+              p.g_o * p.gram[static_cast<std::size_t>(active[b]) * p.K + active[a]];
+    entries.resize(static_cast<std::size_t>(n) * n_columns);
+    gather(columns, entries.data());
+    char upper = 'U', plain = 'N';
+    double factor = from_missing ? -p.g_o : p.g_o, one = 1.0;
+    if (n_columns > 0)
+      solvers.syrk(&upper, &plain, &n, &n_columns, &factor, entries.data(), &n, &one, precision.data(), &n);
+    for (int a = 0; a < n; ++a) {
+      double& diagonal = precision[static_cast<std::size_t>(a) * (n + 1)];
+      const double all = p.g_o * p.gram[static_cast<std::size_t>(active[a]) * (p.K + 1)];
+      // Of a feature that has nearly all of its length where it is not seen, the difference is rounding.
+      if (from_missing && diagonal < kDigits * all) return false;
+      diagonal += p.g_w;
+    }
+    int info = 0;
+    solvers.potrf(&upper, &n, precision.data(), &n, &info);
+    return info == 0;
+  }
+
+  // Returns whether the row could be done.
+  bool operator()(std::int64_t i) {
+    active.clear();
+    seen.clear();
+    missing.clear();
+    for (int k = 0; k < p.K; ++k)
+      if (p.on[i * p.K + k]) active.push_back(k);
+    for (int d = 0; d < p.D; ++d) (p.observed[i * p.D + d] ? seen : missing).push_back(d);
+    int n = static_cast<int>(active.size());
+    if (n == 0) return true;
+    // A sum over what is seen has no such trouble.
+    if (!(missing.size() < seen.size() && factorise(n, true)) && !factorise(n, false)) return false;
+
+    // U^-T of b and of the features at the missing entries; the variance is the squared length of the latter.
+    int n_right = 1 + static_cast<int>(missing.size());
+    right.resize(static_cast<std::size_t>(n) * n_right);
+    for (int a = 0; a < n; ++a) right[a] = p.g_o * p.products[i * p.K + active[a]];
+    gather(missing, right.data() + n);
+    char upper = 'U', plain = 'N', transposed = 'T', left = 'L';
+    double one = 1.0;
+    solvers.trsm(&left, &upper, &transposed, &plain, &n, &n_right, &one, precision.data(), &n, right.data(), &n);
+    for (std::size_t j = 0; j < missing.size(); ++j) {
+      double sum = 0;
+      for (int a = 0; a < n; ++a) sum += right[(j + 1) * n + a] * right[(j + 1) * n + a];
+      p.variance[i * p.D + missing[j]] = sum;
+    }
+    int stride = 1;
+    solvers.trsv(&upper, &plain, &plain, &n, precision.data(), &n, right.data(), &stride);
+    for (int a = 0; a < n; ++a) p.weights[i * p.K + active[a]] = right[a];
+    return true;
+  }
+};
+
+}  // namespace
+
+std::int64_t signal(const Solvers& solvers, const SignalProblem& problem, int n_threads) {
+  n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), std::max<std::int64_t>(problem.N, 1)));
+  std::int64_t failed = 0;
+#pragma omp parallel num_threads(n_threads) reduction(+ : failed)
+  {
+    RowSignal row{solvers, problem, {}, {}, {}, {}, {}, {}};
+#pragma omp for schedule(dynamic, 64)
+    for (std::int64_t i = 0; i < problem.N; ++i) failed += !row(i);
+  }
+  return failed;
+}
+
+}  // namespace bpfa

@@ -1,0 +1,56 @@
+"""Entries that chains do not see while features learn from them, on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bpfa._support.philox import hidden_below
+from bpfa.backends.cuda.gibbs import Kept
+from bpfa.backends.cuda.moment import Moment, number_arguments
+from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
+from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
+from bpfa.backends.cuda.view import DeviceView
+
+__all__ = ["of_whole_rows", "with_hidden"]
+
+
+def with_hidden(batch: DeviceBatch, real: str, share: float, key: int, step: int | Moment) -> DeviceBatch:
+    """Return the rows with this share of their entries missing, those of `RowDraws.hidden`."""
+    cupy, n_numbers = cupy_module(), len(batch) * batch.n_columns
+    values, seen = cupy.empty(n_numbers, real), cupy.empty(n_numbers, cupy.uint8)
+    _launch(
+        "hide_entries", batch, real, batch.n_columns, np.uint32(hidden_below(share)),
+        np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32), *number_arguments(step), values, seen,
+    )  # fmt: skip
+    return DeviceBatch(
+        values,
+        seen,
+        batch.ids,
+        None,
+        cupy.arange(batch.n_columns, dtype=cupy.int32),
+        batch.n_columns if batch.most_observed is None else batch.most_observed,
+        (1 - share) * (batch.n_columns if batch.complete else batch.mean_observed),
+    )
+
+
+def of_whole_rows(kept: Kept, batch: DeviceBatch, view: DeviceView) -> Kept:
+    """Return kept samples with residuals over all entries of the rows, whatever the chains have seen."""
+    K, D = view.phi.shape
+    whole = kept._replace(masks=None, n_observed=None) if batch.complete else kept
+    _launch(
+        "whole_rows", batch, view.real, len(kept.counts), K, D, view.rows, whole.counts, whole.entries,
+        whole.residuals, whole.masks, whole.squares, whole.n_observed,
+    )  # fmt: skip
+    return whole
+
+
+def _launch(name: str, batch: DeviceBatch, real: str, *others: Any) -> None:
+    if len(batch) == 0:
+        return
+    launch(
+        kernel("hidden.cu", name, f"REAL={C_NAMES[real]}"), min(4096, -(-len(batch) // 8)), 256,
+        batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
+        np.int64(len(batch)), *others,
+    )  # fmt: skip

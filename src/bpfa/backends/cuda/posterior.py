@@ -1,0 +1,316 @@
+"""The global posterior in the memory of a device: views of it and steps, without waiting for the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.philox import GlobalDraws, RowDraws
+from bpfa.backends.cpu.finish import MEAN_FIELD
+from bpfa.backends.cuda.moment import Moment, number_arguments, size_arguments
+from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
+from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device, properties
+from bpfa.backends.cuda.sums import DeviceSums
+from bpfa.backends.cuda.view import DeviceView, blocks_of
+from bpfa.backends.numpy import LocalMethod
+from bpfa.data import Batch
+from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.posterior import GlobalPosterior
+
+__all__ = ["DevicePosterior", "on_host", "read_summaries"]
+
+# Steps after which the device is asked whether all went well.
+STEPS_BETWEEN_CHECKS = 50
+
+# Places in the state, as in posterior.cu.
+C, D_RATE, E, F_RATE, NOISE_STD, N_ACTIVE, FAILED, STATE_LENGTH = range(8)
+
+
+@dataclass(frozen=True)
+class DevicePosterior:
+    """A `GlobalPosterior` on a device; immutable, a step returns a new one.
+
+    A step is queued and not waited for. What is asked for on the host (`noise_std`, `n_active()`, `host`, and
+    any attribute of a `GlobalPosterior`) is.
+    """
+
+    origin: GlobalPosterior
+    """What does not change: priors, number of rows, form of the features and the weights."""
+    device: str
+    real: str
+    ab: Any
+    """a and b, 2 x K"""
+    state: Any
+    precision: Any
+    """tau, or P"""
+    linear: Any
+    """mu, or h"""
+
+    @classmethod
+    def of(cls, posterior: GlobalPosterior, device: str, real: str) -> DevicePosterior:
+        """Copy a posterior to a device."""
+        with on_device(device):
+            cupy, features = cupy_module(), posterior.features
+            state = [posterior.c, posterior.d, posterior.e, posterior.f]
+            state += [posterior.noise_std, float(posterior.n_active()), 0.0]
+            if isinstance(features, JointFeatures):
+                precision, linear = features.P, features.h
+            else:
+                precision, linear = features.tau, features.mu
+            return cls(
+                origin=posterior,
+                device=device,
+                real=real,
+                ab=cupy.asarray(np.stack([posterior.a, posterior.b])),
+                state=cupy.asarray(state),
+                precision=cupy.asarray(precision),
+                linear=cupy.asarray(linear),
+            )
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """All that a step changes."""
+        return self.ab, self.state, self.precision, self.linear
+
+    def empty_like(self) -> DevicePosterior:
+        """Return a posterior of the same shape for a kernel to fill."""
+        cupy = cupy_module()
+        ab, state, precision, linear = (cupy.empty(array.shape) for array in self.arrays)
+        return replace(self, ab=ab, state=state, precision=precision, linear=linear)
+
+    @property
+    def joint(self) -> bool:
+        """Whether features are joint."""
+        return isinstance(self.origin.features, JointFeatures)
+
+    @property
+    def features_complete(self) -> bool:
+        """Whether no missing entry has been seen."""
+        return len(self.precision) == 1 if self.joint else bool(self.precision.shape[1] == 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Size N of the whole data set."""
+        return self.origin.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of features K."""
+        return self.origin.n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+        return self.origin.n_columns
+
+    @property
+    def noise_std(self) -> float:
+        """Noise standard deviation at the expected precision."""
+        return float(self.state[NOISE_STD])
+
+    def n_active(self) -> int:
+        """Count the features that more than one row in a thousand, and more than one row, use."""
+        return int(self.state[N_ACTIVE])
+
+    @property
+    def summary(self) -> Any:
+        """noise_std, n_active, and the step that gave numbers that are not finite or 0; on the device."""
+        return self.state[NOISE_STD : FAILED + 1]
+
+    @cached_property
+    def host(self) -> GlobalPosterior:
+        """The same on the host."""
+        a, b = self.ab.get()
+        c, d, e, f = self.state[:4].get().tolist()
+        precision, linear = self.precision.get(), self.linear.get()
+        features = JointFeatures(precision, linear) if self.joint else FactorisedFeatures(precision, linear)
+        return replace(self.origin, a=a, b=b, c=c, d=d, e=e, f=f, features=features)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.host, name)
+
+    # --- views ---------------------------------------------------------------------------------------------
+
+    def expected(self) -> DeviceView:
+        """Return the expected view."""
+        cupy = cupy_module()
+        with on_device(self.device):
+            if not self.joint:
+                view = DeviceView.empty(self.n_features, self.n_columns, self.real, v=1 / self.precision)
+                self._fill_beside(view, None)
+                self._fill_factorised(view, None)
+                view.place()
+                return view
+            if len(self.precision) != 1:
+                raise ValueError(
+                    f"P: {len(self.precision)} matrices; the expected view needs one for all columns"
+                )
+            # As JointFeatures.expected: the covariance of the features as K more columns.
+            K, D = self.n_features, self.n_columns
+            view = DeviceView.empty(K, D + K, self.real)
+            self._fill_beside(view, None)
+            view.phi[:, :D] = self._solved(None)
+            view.phi[:, D:] = D**0.5 * cupy.linalg.cholesky(cupy.linalg.inv(self.precision[0]))
+            view.place()
+            return view
+
+    def sampled(self, draws: GlobalDraws | np.random.Generator) -> DeviceView:
+        """Return a sampled view; a NumPy generator lends its next number as a seed."""
+        if isinstance(draws, np.random.Generator):
+            draws = GlobalDraws(int(draws.integers(2**63)), step=0)
+        with on_device(self.device):
+            view = DeviceView.empty(self.n_features, self.n_columns, self.real)
+            self._fill_beside(view, draws)
+            if self.joint:
+                view.phi[...] = self._solved(draws)
+                view.place()
+            else:
+                self._fill_factorised(view, draws)
+            return view
+
+    def _kernel(self, name: str) -> Any:
+        return kernel("posterior.cu", name, f"REAL={C_NAMES[self.real]}")
+
+    def _fill_beside(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+        launch(
+            self._kernel("view_beside"), blocks_of(len(view.logit2) + 1, 64), 64,
+            self.ab, self.state, self.n_features, *_keyed(draws), view.logit, view.logit2, view.precisions,
+        )  # fmt: skip
+
+    def _fill_factorised(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+        K, D = self.n_features, self.n_columns
+        launch(
+            self._kernel("view_factorised"), blocks_of(K * D), 256,
+            self.precision, self.precision.shape[1], self.linear, K, D, *_keyed(draws),
+            view.phi, view.tiles, view.rows,
+        )  # fmt: skip
+
+    def _solved(self, draws: GlobalDraws | None) -> Any:
+        """Return P_d^-1 h_d of every column, or a draw from N(P_d^-1 h_d, P_d^-1)."""
+        K, D = self.n_features, self.n_columns
+        factors, transposed = self._factors()
+        phi = cupy_module().empty((K, D))
+        stride = 0 if len(self.precision) == 1 else K * K
+        launch(
+            self._kernel("view_joint"), D, 256,
+            factors, transposed, np.int64(stride), self.linear, K, D, *_keyed(draws), phi, shared=8 * K,
+        )  # fmt: skip
+        return phi
+
+    def _factors(self) -> tuple[Any, Any]:
+        """Return the Cholesky factors of all matrices, and their transposes."""
+        cupy, K = cupy_module(), self.n_features
+        shared = 8 * K * (K | 1)
+        if shared <= properties.shared_memory():
+            factors, transposed = cupy.empty_like(self.precision), cupy.empty_like(self.precision)
+            launch(
+                self._kernel("cholesky"), len(factors), 256,
+                self.precision, K, factors, transposed, shared=shared,
+            )  # fmt: skip
+            return factors, transposed
+        import cupyx
+
+        # Without asking the device whether it went well: a factor that is not finite shows in the sums.
+        with cupyx.errstate(linalg="ignore"):
+            factors = cupy.linalg.cholesky(self.precision)
+        return factors, cupy.ascontiguousarray(factors.swapaxes(1, 2))
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def local_sums(
+        self, local: LocalMethod, view: DeviceView, batch: Batch | DeviceBatch, draws: RowDraws
+    ) -> DeviceSums:
+        """Take the sums that this posterior learns from, under a view of it."""
+        method: Any = local
+        if not self.joint:
+            sums: DeviceSums = method.sums(view, batch, draws)
+            sums.step = draws.step
+            return sums
+        seen = batch.padded_to(view.phi.shape[1])
+        sums = method.joint_sums(view, seen, draws)
+        sums.step = draws.step
+        n_extra = seen.n_columns - batch.n_columns
+        if n_extra:
+            sums.xd = cupy_module().ascontiguousarray(sums.xd[:, : batch.n_columns])
+            sums.scalars[1] -= n_extra * len(batch)
+        return sums
+
+    def step(self, sums: DeviceSums, rho: float | Moment, g_o: Any) -> DevicePosterior:
+        """Move every natural parameter by rho towards the prior plus the sums scaled to N rows.
+
+        A step whose sums are not finite is not made, nor is any later one: the last good state stays. That is
+        found out, and a ValueError, every 50 steps.
+        """
+        cupy, origin, K, D = cupy_module(), self.origin, self.n_features, self.n_columns
+        view, priors = sums.view, origin.priors
+        with on_device(self.device):
+            ab, state = cupy.empty_like(self.ab), cupy.empty_like(self.state)
+            scale = self.n_rows / sums.n_rows
+            mean_field = sums.method == MEAN_FIELD
+            size, moment = size_arguments(rho)
+            number = 0.0 if isinstance(sums.step, Moment) else float(sums.step)
+            launch(
+                self._kernel("step_beside"), 1, 256,
+                self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
+                sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
+                float(sums.n_rows), float(self.n_rows), *priors.beta(K),
+                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active",
+                size, number, moment, ab, state,
+            )  # fmt: skip
+            shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, size, moment)
+            linear = cupy.empty_like(self.linear)
+            complete = self.features_complete and sums.complete
+            if self.joint:
+                precision = cupy.empty((1 if complete else D, K, K))
+                launch(
+                    self._kernel("step_joint"), (blocks_of(max(K * K, K * D)), len(precision)), 256,
+                    self.precision, len(self.precision), self.linear, sums.second_moments(), len(sums.xx),
+                    sums.xd, *shared, precision, linear,
+                )  # fmt: skip
+            else:
+                precision = cupy.empty((K, 1 if complete else D))
+                T = sums.T
+                launch(
+                    self._kernel("step_factorised"), blocks_of(K * D), 256,
+                    self.precision, self.precision.shape[1], self.linear,
+                    T, T if sums.x2 is None else sums.x2, T.shape[1], sums.xd, view.phi,
+                    *shared, precision, precision.shape[1], linear,
+                )  # fmt: skip
+        moved = replace(self, ab=ab, state=state, precision=precision, linear=linear)
+        return moved if isinstance(sums.step, Moment) else moved.checked(sums.step)
+
+    def checked(self, step: int) -> DevicePosterior:
+        """Return this posterior, which is that after a step; now and then, the device is asked about it."""
+        if step % STEPS_BETWEEN_CHECKS == 0:
+            self.check_finite()
+        return self
+
+    def check_finite(self) -> None:
+        """Refuse a posterior after a step that could not be made."""
+        failed = int(self.state[FAILED])
+        if failed:
+            raise ValueError(f"the sums of step {failed} are not finite, or a precision is out of range")
+
+
+def _keyed(draws: GlobalDraws | None) -> tuple[Any, ...]:
+    """Return whether to draw, and the words that key it."""
+    if draws is None:
+        return False, np.uint32(0), np.uint32(0), *number_arguments(0)
+    return True, np.uint32(draws.key & 0xFFFFFFFF), np.uint32(draws.key >> 32), *number_arguments(draws.step)
+
+
+def read_summaries(summaries: list[Any]) -> NDArray[np.float64]:
+    """Return the `summary` of several posteriors as rows of an array, after waiting for the device."""
+    read: NDArray[np.float64] = cupy_module().concatenate(summaries).get().reshape(len(summaries), -1)
+    return read
+
+
+def on_host(posterior: Any) -> Any:
+    """Return a posterior on the host, wherever it is."""
+    return posterior.host if isinstance(posterior, DevicePosterior) else posterior

@@ -1,0 +1,47 @@
+"""Spike and slab after Titsias & Lazaro-Gredilla (MATH.md section 4): Titsias-SVI and Titsias-SSVI use it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from bpfa._support.checks import Array
+from bpfa.backends.numpy.base import slab
+from bpfa.backends.numpy.variational import LocalPosterior, Variational
+from bpfa.model.view import GlobalView
+
+__all__ = ["SpikeSlab"]
+
+
+class SpikeSlab(Variational):
+    """z and w dependent under q: w_ik | z_ik = 1 ~ N(m_ik, 1/kappa_ik), w_ik | z_ik = 0 ~ N(0, 1/g_w).
+
+    Parameters
+    ----------
+    n_sweeps : int
+        Sweeps over the features.
+
+    Examples
+    --------
+    >>> from bpfa.data import Batch
+    >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
+    >>> SpikeSlab().fit(view, Batch(np.array([[3.0, 0.0]]))).theta.round(2)
+    array([[1.  , 0.03]])
+    """
+
+    def update(
+        self, view: GlobalView, k: int, s: Array, c: Array, theta: Array
+    ) -> tuple[Array, Array, Array]:
+        """Set the joint factor of z and w to its optimum, in which the old theta has no part."""
+        kappa, m, log_odds = slab(view, k, s, c)
+        return expit(log_odds), m, kappa
+
+    def w2(self, view: GlobalView, q: LocalPosterior) -> Array:
+        """E[w^2] = theta (m^2 + 1/kappa) + (1 - theta) / g_w."""
+        w2: Array = q.theta * (q.m**2 + 1 / q.kappa) + (1 - q.theta) / view.g_w
+        return w2
+
+    def weight_terms(self, view: GlobalView, q: LocalPosterior) -> Array:
+        """Minus the divergence of N(m, 1/kappa) from the prior where z = 1; the slab at rest has none."""
+        terms: Array = q.theta * (np.log(view.g_w / q.kappa) + 1 - view.g_w * (q.m**2 + 1 / q.kappa)) / 2
+        return terms

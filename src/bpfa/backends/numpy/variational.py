@@ -1,0 +1,136 @@
+"""Coordinate ascent over the local variables of each row, shared by mean field and spike-and-slab."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr
+
+from bpfa._support.checks import Array, check_integer
+from bpfa._support.philox import MAX_SWEEP, RowDraws
+from bpfa.backends.numpy.base import LocalState, Residual, checked_start
+from bpfa.data import Batch
+from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.view import GlobalView
+
+__all__ = ["LocalPosterior", "Variational"]
+
+
+class LocalPosterior(NamedTuple):
+    """q(z_ik = 1) = theta_ik and w_ik ~ N(m_ik, 1/kappa_ik) where z_ik = 1; each rows x features."""
+
+    theta: Array
+    m: Array
+    kappa: Array
+
+    @property
+    def x(self) -> Array:
+        """E[x] = theta m."""
+        return self.theta * self.m
+
+    @property
+    def state(self) -> LocalState:
+        """Where a later run may start from."""
+        return LocalState(self.theta, self.m)
+
+
+@dataclass(frozen=True)
+class Variational(ABC):
+    """A factorised q(z_ik, w_ik), each factor in turn set to its optimum; the local bound never falls.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        Sweeps over the features. A fixed number, so that a row's result does not depend on its batch.
+    """
+
+    n_sweeps: int = 10
+
+    def __post_init__(self) -> None:
+        check_integer("n_sweeps", self.n_sweeps, low=1, high=MAX_SWEEP)
+
+    @abstractmethod
+    def update(
+        self, view: GlobalView, k: int, s: Array, c: Array, theta: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return theta, m and kappa of feature k at their optimum, given c and, where it matters, theta."""
+
+    @abstractmethod
+    def w2(self, view: GlobalView, q: LocalPosterior) -> Array:
+        """Return E[w^2], rows x features."""
+
+    @abstractmethod
+    def weight_terms(self, view: GlobalView, q: LocalPosterior) -> Array:
+        """Return E[log p(w) - log q(w)], rows x features."""
+
+    def fit(self, view: GlobalView, batch: Batch, start: LocalState | None = None) -> LocalPosterior:
+        """Return the local posterior after `n_sweeps` sweeps.
+
+        The start is x = 0 with theta = 1: each feature is first judged as if it were on.
+        """
+        shape = (len(batch), view.n_features)
+        if start is None:
+            start = LocalState(np.ones(shape), np.zeros(shape))
+        else:
+            start = checked_start(start, batch, view.n_features)
+        q = LocalPosterior(start.z, start.w, np.full(shape, view.g_w))
+        residual = Residual(view, batch, q.x)
+        for _ in range(self.n_sweeps):
+            for k in range(view.n_features):
+                updated = self.update(view, k, residual.s[:, k], residual.c(k), q.theta[:, k])
+                q.theta[:, k], q.m[:, k], q.kappa[:, k] = updated
+                residual.set(k, q.theta[:, k] * q.m[:, k])
+        return q
+
+    def moments(self, view: GlobalView, q: LocalPosterior) -> LocalMoments:
+        """Moments of the local posterior."""
+        return LocalMoments(z=q.theta, x=q.x, zw2=q.theta * (q.m**2 + 1 / q.kappa), w2=self.w2(view, q))
+
+    def sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalSums:
+        """Sums over the rows of a batch; nothing is drawn."""
+        return LocalSums.of(view, batch, self.row_moments(view, batch, draws, start))
+
+    def joint_sums(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> JointSums:
+        """Sums over the rows of a batch for joint features; nothing is drawn."""
+        return JointSums.of(view, batch, self.row_moments(view, batch, draws, start))
+
+    def row_moments(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+    ) -> LocalMoments:
+        """Return the rows' own posterior; nothing is drawn."""
+        return self.moments(view, self.fit(view, batch, start))
+
+    def samples(
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+    ) -> Iterator[Array]:
+        """Yield independent draws of x = z w from the local posterior."""
+        q = self.fit(view, batch, start)
+        for sample in range(1, n_samples + 1):
+            z = draws.uniform(sample, view.n_features) < q.theta
+            yield np.where(z, q.m + draws.normal(sample, view.n_features) / np.sqrt(q.kappa), 0.0)
+
+    def bound(self, view: GlobalView, batch: Batch, q: LocalPosterior) -> Array:
+        """Local bound of each row: E_q[log p(y, z, w | globals) - log q(z, w)].
+
+        Under a sampled view it is a lower bound of log p(y | globals). Under an expected view it is the same
+        expression at the view's g_o, g_w and logit, with the uncertainty of phi taken into account.
+        """
+        sums = [batch.observed @ (view.phi**2).T, batch.observed @ (view.phi**2 + view.v).T]
+        x, zw2 = q.x, q.theta * (q.m**2 + 1 / q.kappa)
+        residual = batch.values - (x @ view.phi) * batch.observed
+        squared_error = (residual**2).sum(axis=1) + (zw2 * sums[1] - x**2 * sums[0]).sum(axis=1)
+        n_observed = batch.observed.sum(axis=1)
+        likelihood = n_observed / 2 * np.log(view.g_o / (2 * np.pi)) - view.g_o / 2 * squared_error
+        # log pi = logit - log(1 + e^logit) and log(1 - pi) = -log(1 + e^logit)
+        prior_z = q.theta @ view.logit - np.logaddexp(0.0, view.logit).sum()
+        entropy_z = (entr(q.theta) + entr(1 - q.theta)).sum(axis=1)
+        bound: Array = likelihood + prior_z + entropy_z + self.weight_terms(view, q).sum(axis=1)
+        return bound

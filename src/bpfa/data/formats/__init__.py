@@ -1,0 +1,1 @@
+"""Sources of rows, one adapter for each format."""

@@ -1,0 +1,91 @@
+"""Rows of a sparse matrix, of which only the rows taken are made dense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bpfa._support.checks import Array, as_real_array, check_choice
+from bpfa.data.rows import Batch
+
+__all__ = ["SparseRows"]
+
+
+class SparseRows:
+    """Rows of a sparse matrix of SciPy.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array of scipy.sparse
+        Stored as CSR; other formats are converted once.
+    absent : {"missing", "zero"}
+        What an entry that is not stored means. A matrix of ratings stores what is known ("missing"); a matrix
+        of counts stores what is not zero ("zero"). No default, as the wrong one gives a wrong model in
+        silence. A stored zero is a zero, and a stored NaN is missing, in both.
+    column_names : list of str, optional
+
+    Examples
+    --------
+    >>> matrix = sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])
+    >>> batch = SparseRows(matrix, absent="missing").take(np.array([1, 0]))
+    >>> batch.values, batch.observed
+    (array([[3., 0.],
+           [0., 2.]]), array([[ True, False],
+           [False,  True]]))
+    >>> SparseRows(matrix, absent="zero").take(np.array([0])).complete
+    True
+    """
+
+    def __init__(self, matrix: Any, *, absent: str, column_names: list[str] | None = None) -> None:
+        self.absent = check_absent(absent)
+        known: bool = sparse.issparse(matrix)
+        if not known:
+            raise TypeError(f"matrix: {type(matrix).__name__}; expected a sparse matrix of scipy.sparse")
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise ValueError(f"matrix: shape {matrix.shape}; expected rows x columns, at least one of each")
+        matrix = matrix.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        stored = as_real_array("matrix", matrix.data, keep_single=True)
+        infinite = np.flatnonzero(np.isinf(stored))
+        if infinite.size:
+            first = infinite[0]
+            row = np.searchsorted(matrix.indptr, first, side="right") - 1
+            raise ValueError(
+                f"matrix: {stored[first]} at row {row}, column {matrix.indices[first]}; "
+                "expected finite numbers, or NaN where an entry is missing"
+            )
+        if np.isnan(stored).all() and (
+            absent == "missing" or stored.size == matrix.shape[0] * matrix.shape[1]
+        ):
+            raise ValueError("matrix: every entry is missing; expected at least one observed entry")
+        self._matrix = sparse.csr_array((stored, matrix.indices, matrix.indptr), shape=matrix.shape)
+        self.n_rows, self.n_columns = matrix.shape
+        self.column_names = column_names
+
+    def take(self, ids: NDArray[np.int64]) -> Batch:
+        """Return the rows with these ids."""
+        return Batch(dense(self._matrix[ids], self.absent), ids=ids)
+
+    def read(self, start: int, stop: int) -> Batch:
+        """Return consecutive rows."""
+        return Batch(dense(self._matrix[start:stop], self.absent), ids=np.arange(start, stop))
+
+
+def check_absent(absent: Any) -> str:
+    """Return what absent entries mean, if it is a meaning."""
+    return check_choice("absent", absent, ("missing", "zero"))
+
+
+def dense(matrix: Any, absent: str) -> Array:
+    """Return rows of a CSR matrix as an array, NaN where an entry is missing."""
+    single = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4
+    values = np.full(
+        matrix.shape, np.nan if absent == "missing" else 0.0, dtype=np.float32 if single else np.float64
+    )
+    values[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices] = matrix.data
+    return values

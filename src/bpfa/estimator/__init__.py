@@ -1,0 +1,5 @@
+"""BPFA, the estimator."""
+
+from bpfa.estimator.estimator import BPFA
+
+__all__ = ["BPFA"]

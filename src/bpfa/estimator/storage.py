@@ -1,0 +1,187 @@
+"""Model files: arrays and a JSON document in one safetensors file, checked when read, replaced whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from bpfa.backends.numpy import LocalState
+from bpfa.inference.progress import Posterior
+from bpfa.inference.sampler import ChainPosterior
+from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.priors import Priors
+from bpfa.model.view import GlobalView
+
+__all__ = ["SCHEMA", "check_writable", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
+
+SCHEMA = 1
+"""Version of the layout of a model file. A reader refuses files of a later one."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Any) -> None:
+    """Write arrays and a JSON document to one file.
+
+    The file is written beside the old one under a temporary name and takes its place when it is complete and
+    on the disk: whatever goes wrong, there is a whole file under `path`, the old one or the new one.
+
+    Parameters
+    ----------
+    path : path-like
+    arrays : mapping of str to array
+        Of float64, float32, int64 or bool.
+    document : dict
+        What JSON can say.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(Path(folder, "a.bpfa"), {"x": np.ones(2)}, {"note": "two ones"})
+    ...     read_model(Path(folder, "a.bpfa"))
+    ({'x': array([1., 1.])}, {'note': 'two ones'})
+    """
+    path = Path(path)
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(document, allow_nan=False)
+    metadata = {"bpfa": text, "schema": str(SCHEMA), "digest": _digest(plain, text)}
+    temporary = _temporary(path)
+    try:
+        try:
+            save_file(plain, temporary, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(f"{path}: not written, and what was there is untouched: {error}") from None
+        _flush(temporary)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        _flush(path.parent)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that cannot be written to: better now than after hours of work."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path}: a folder; expected the name of a file")
+    os.unlink(_temporary(Path(path)))
+
+
+def _temporary(path: Path) -> str:
+    """Create an empty file beside the one that is to be written."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise type(error)(error.errno, f"{path}: cannot write there: {error.strerror}") from None
+    os.close(handle)
+    return temporary
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
+    """Return the arrays and the document of a file; nothing in a file is ever executed.
+
+    Raises
+    ------
+    FileNotFoundError
+    ValueError
+        When it is no file of ours, is damaged, or is of a later version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; expected a model saved by bpfa")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except Exception as error:
+        # The header of a foreign file can make the library fail in many ways.
+        raise ValueError(f"{path}: not a model saved by bpfa, or cut short ({error})") from None
+    if "bpfa" not in metadata:
+        raise ValueError(f"{path}: a safetensors file, but not a model saved by bpfa")
+    schema, text = metadata.get("schema", ""), metadata["bpfa"]
+    if not schema.isdecimal() or int(schema) > SCHEMA:
+        raise ValueError(
+            f"{path}: schema {schema!r}, from a later bpfa; this one reads up to {SCHEMA}: "
+            "pip install --upgrade bpfa"
+        )
+    if metadata.get("digest") != _digest(arrays, text):
+        raise ValueError(f"{path}: damaged: its contents do not match their digest")
+    return arrays, json.loads(text)
+
+
+def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
+    """Return a posterior as arrays and a document, from which `unpack_posterior` makes the same bits."""
+    if isinstance(posterior, ChainPosterior):
+        views = posterior.views
+        stacked = {name: np.stack([getattr(view, name) for view in views]) for name in GlobalView._fields}
+        return stacked | {"z": posterior.state.z.astype(bool), "w": posterior.state.w}, {"kind": "chain"}
+    assert isinstance(posterior, GlobalPosterior)
+    features = posterior.features
+    arrays = {name: getattr(features, name) for name in features.__dataclass_fields__}
+    arrays |= {name: np.asarray(getattr(posterior, name)) for name in "abcdef"}
+    return arrays, {
+        "kind": "joint" if isinstance(features, JointFeatures) else "factorised",
+        "priors": asdict(posterior.priors),
+        "n_rows": posterior.n_rows,
+        "weights": posterior.weights,
+    }
+
+
+def unpack_posterior(arrays: Mapping[str, NDArray[Any]], document: Any) -> Posterior:
+    """Return the posterior that was packed."""
+    kind = document["kind"]
+    if kind == "chain":
+        stacked = [arrays[name] for name in GlobalView._fields]
+        views = tuple(
+            GlobalView(phi, v, logit, float(g_o), float(g_w)).checked()
+            for phi, v, logit, g_o, g_w in zip(*stacked, strict=True)
+        )
+        return ChainPosterior(views, LocalState(arrays["z"].astype(np.float64), arrays["w"]))
+    form: Any = {"joint": JointFeatures, "factorised": FactorisedFeatures}[kind]
+    return GlobalPosterior(
+        priors=Priors(**document["priors"]),
+        n_rows=document["n_rows"],
+        a=arrays["a"],
+        b=arrays["b"],
+        **{name: float(arrays[name]) for name in "cdef"},
+        features=form(**{name: arrays[name] for name in form.__dataclass_fields__}),
+        weights=document["weights"],
+    )
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        digest.update(array.data if array.ndim else array.tobytes())
+    return digest.hexdigest()
+
+
+def _flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

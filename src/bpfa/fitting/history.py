@@ -1,0 +1,98 @@
+"""What a fit was like: one line a step, ready to be plotted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.backends.cuda.posterior import DevicePosterior, read_summaries
+from bpfa.inference.progress import Progress
+from bpfa.prediction.scores import HeldOutScore
+
+__all__ = ["History"]
+
+# Steps on a device whose summaries may wait to be read.
+MOST_UNREAD = 1000
+
+
+class History:
+    """Lists that grow by a step at a time.
+
+    Examples
+    --------
+    >>> sorted(History().arrays())[:3]
+    ['epoch', 'held_out_log_likelihood', 'held_out_mse']
+    """
+
+    COLUMNS = (
+        "step",
+        "epoch",
+        "seconds",
+        "step_size",
+        "noise_std",
+        "n_active",
+        "held_out_log_likelihood",
+        "held_out_mse",
+    )
+    COUNTS = ("step", "n_active")
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
+        self._lists: dict[str, list[float]] = {
+            name: [] if arrays is None else list(arrays[name].tolist()) for name in self.COLUMNS
+        }
+        self._unread: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._lists["step"])
+
+    @property
+    def lists(self) -> dict[str, list[float]]:
+        """The columns, after waiting for what a device has yet to tell of the last steps."""
+        if self._unread:
+            summaries, self._unread = read_summaries(self._unread), []
+            first = len(self) - len(summaries)
+            for name, column in zip(("noise_std", "n_active"), summaries.T[:2], strict=True):
+                self._lists[name][first:] = column.tolist()
+        return self._lists
+
+    def add(self, progress: Progress, seconds: float, score: HeldOutScore | None = None) -> None:
+        """Add the line of a step; `seconds` are those of the whole fit, earlier runs included."""
+        posterior = progress.posterior
+        on_device = isinstance(posterior, DevicePosterior)
+        if isinstance(posterior, DevicePosterior):
+            # Asking for it would wait for the device; it is read when somebody looks.
+            self._unread.append(posterior.summary)
+        line = (
+            progress.step,
+            progress.epoch,
+            seconds,
+            progress.rho,
+            np.nan if on_device else posterior.noise_std,
+            0 if on_device else posterior.n_active(),
+            np.nan if score is None else score.log_likelihood,
+            np.nan if score is None else score.mse,
+        )
+        for name, value in zip(self.COLUMNS, line, strict=True):
+            self._lists[name].append(value)
+        if len(self._unread) >= MOST_UNREAD:
+            _ = self.lists
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        return self._lists["seconds"][-1] if self._lists["seconds"] else 0.0
+
+    @property
+    def scores(self) -> list[float]:
+        """The held-out log-likelihoods that were taken, in order."""
+        return [value for value in self._lists["held_out_log_likelihood"] if not np.isnan(value)]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the columns as arrays of one length."""
+        return {
+            name: np.array(values, dtype=np.int64 if name in self.COUNTS else np.float64)
+            for name, values in self.lists.items()
+        }

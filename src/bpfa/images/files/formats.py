@@ -1,0 +1,137 @@
+"""Which files hold images, and which images they can hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.data.formats.files import existing, reading
+from bpfa.images.files.hyperspy import read_hspy, write_hspy
+from bpfa.images.files.picture import Picture
+from bpfa.images.files.pillow import read_pillow, write_jpeg, write_png
+from bpfa.images.files.tiff import read_tiff, write_tiff
+
+__all__ = ["JPEG", "check_target", "read_image", "write_image"]
+
+
+class Format(NamedTuple):
+    """How a kind of file is read and written."""
+
+    read: Callable[[Path], Picture]
+    write: Callable[[Path, NDArray[Any], Picture, str], None]
+    dtypes: tuple[str, ...] | None = None
+    """Of the values that it holds, as grey or RGB; None is any, of any shape."""
+
+
+def read_image(path: str | os.PathLike[str]) -> Picture:
+    """Read an image, with what the file says of its axes.
+
+    Of an alpha channel, 0 is a missing pixel and the largest value a whole one; what is half transparent is
+    refused, as nobody can say what it should become.
+
+    Parameters
+    ----------
+    path : path
+        .png, .jpg, .jpeg, .tif, .tiff, .npy or .hspy.
+
+    Examples
+    --------
+    >>> read_image("picture.bmp")
+    Traceback (most recent call last):
+    ...
+    ValueError: picture.bmp: suffix '.bmp'; expected an image: .png .jpg .jpeg .tif .tiff .npy .hspy
+    """
+    form, path = _format(path), existing(path)
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; expected an image file")
+    picture = form.read(path)
+    values = picture.values
+    if values.dtype.kind not in "fiub" or values.ndim < 2 or 0 in values.shape:
+        raise ValueError(f"{path}: {values.dtype} of shape {values.shape}; expected an image of real numbers")
+    if values.dtype == bool:
+        return replace(picture, values=values.astype(np.uint8) * 255)
+    return picture
+
+
+def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = None) -> None:
+    """Refuse a file that could not hold the values of a picture, before they are worked out.
+
+    Parameters
+    ----------
+    path : path
+    picture : Picture
+    dtype : dtype, optional
+        Of the values; that of the picture by default.
+    """
+    suffix, form = Path(path).suffix.lower(), _format(path)
+    name = np.dtype(picture.values.dtype if dtype is None else dtype).name
+    if form.dtypes is not None:
+        way_out = "expected .tif or .npy for these"
+        if name not in form.dtypes:
+            raise ValueError(
+                f"{path}: {name} values, but {suffix} holds {' and '.join(form.dtypes)}; {way_out}"
+            )
+        if picture.stack_axis is not None or picture.n_channels not in (1, 3):
+            raise ValueError(
+                f"{path}: shape {picture.values.shape}, but {suffix} holds grey or RGB; {way_out}"
+            )
+        if name == "uint16" and picture.n_channels == 3:
+            raise ValueError(f"{path}: 16-bit colours, but {suffix} is written with 8 bits; {way_out}")
+    if suffix == ".hspy" and picture.path.suffix.lower() != ".hspy":
+        raise ValueError(
+            f"{path}: a .hspy file is written as a copy of one, which {picture.path} is not; "
+            "expected .tif or .npy"
+        )
+
+
+def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Picture, note: str) -> None:
+    """Write values in the place of those of a picture.
+
+    Parameters
+    ----------
+    path : path
+    values : array
+        Of the shape of the picture.
+    picture : Picture
+        Of a .hspy file everything else is copied.
+    note : str
+        What has been done, for the notes of a .hspy file.
+    """
+    _format(path).write(Path(path), values, picture, note)
+
+
+def _read_npy(path: Path) -> Picture:
+    with reading(path), open(path, "rb") as stream:
+        return Picture(path, np.load(stream, allow_pickle=False))
+
+
+def _write_npy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
+    with open(path, "wb") as stream:
+        np.save(stream, values)
+
+
+JPEG = (".jpg", ".jpeg")
+FORMATS = {
+    ".png": Format(read_pillow, write_png, ("uint8", "uint16")),
+    ".jpg": Format(read_pillow, write_jpeg, ("uint8",)),
+    ".jpeg": Format(read_pillow, write_jpeg, ("uint8",)),
+    ".tif": Format(read_tiff, write_tiff),
+    ".tiff": Format(read_tiff, write_tiff),
+    ".npy": Format(_read_npy, _write_npy),
+    ".hspy": Format(read_hspy, write_hspy),
+}
+TABLES = (".npz", ".csv", ".tsv", ".parquet", ".h5", ".hdf5", ".h5ad", ".zarr", ".fcs")
+
+
+def _format(path: str | os.PathLike[str]) -> Format:
+    suffix = Path(path).suffix.lower()
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    table = " (tables: bpfa fit, bpfa impute)" if suffix in TABLES else ""
+    raise ValueError(f"{path}: suffix {suffix!r}; expected an image: {' '.join(FORMATS)}{table}")

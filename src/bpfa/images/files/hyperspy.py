@@ -1,0 +1,52 @@
+"""HyperSpy's .hspy files: the data of a signal among its axes and metadata, in HDF5."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from bpfa.data.formats.files import library, reading
+from bpfa.images.files.picture import Picture
+
+__all__ = ["read_hspy", "write_hspy"]
+
+
+def read_hspy(path: Path) -> Picture:
+    """Read the only signal of a file.
+
+    A spectrum image is scanned along two axes, and the third is its channels; a stack of images is scanned
+    along one.
+    """
+    with reading(path), library("h5py", "hdf5").File(path, "r") as file:
+        signals = list(file["Experiments"].values()) if "Experiments" in file else []
+        names = [signal.name.rpartition("/")[2] for signal in signals]
+        if len(signals) == 1:
+            values = signals[0]["data"][()]
+            scanned = [bool(signals[0][f"axis-{axis}"].attrs["navigate"]) for axis in range(values.ndim)]
+    if len(names) != 1:
+        raise ValueError(f"{path}: {len(names)} signals {names}; expected a file with one")
+    if len(scanned) == 3 and sum(scanned) == 2:
+        return Picture(path, values, channel_axis=scanned.index(False))
+    if len(scanned) == 3 and sum(scanned) == 1:
+        return Picture(path, values, stack_axis=scanned.index(True))
+    return Picture(path, values)
+
+
+def write_hspy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
+    """Write a copy of the file that a picture came from, with other values and a note of it."""
+    shutil.copyfile(picture.path, path)
+    with library("h5py", "hdf5").File(path, "r+") as file:
+        signal = next(iter(file["Experiments"].values()))
+        stored = signal["data"]
+        if stored.dtype == values.dtype:
+            stored[...] = values
+        else:
+            kept = {"chunks": stored.chunks, "compression": stored.compression}
+            del signal["data"]
+            signal.create_dataset("data", data=values, **kept)
+        general = signal.require_group("metadata/General")
+        notes = str(general.attrs.get("notes", ""))
+        general.attrs["notes"] = f"{notes}\n{note}".strip()

@@ -1,0 +1,230 @@
+"""The uncollapsed Gibbs sampler (MATH.md section 3): a baseline and an initialiser."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from bpfa._support.checks import Array, check_choice, check_integer
+from bpfa._support.philox import GlobalDraws, Stream
+from bpfa.backends import cpu
+from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.backends.numpy.gibbs import moments
+from bpfa.data import Batch, Rows
+from bpfa.inference.progress import NonFiniteError, Progress
+from bpfa.model.features import FEATURES, JointFeatures
+from bpfa.model.posterior import WEIGHTS
+from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.sums import JointSums
+from bpfa.model.view import GlobalView
+
+__all__ = ["ChainPosterior", "GibbsSampler", "gibbs_sampler"]
+
+
+@dataclass(frozen=True)
+class ChainPosterior:
+    """The posterior of the globals as the last states of a chain.
+
+    Attributes
+    ----------
+    views : tuple of GlobalView
+        The kept states, newest last.
+    state : LocalState
+        The newest z and w of every row, from which its local chain may go on.
+    """
+
+    views: tuple[GlobalView, ...]
+    state: LocalState
+
+    @property
+    def n_features(self) -> int:
+        """Number of features K."""
+        return self.views[-1].n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+        return int(self.views[-1].phi.shape[1])
+
+    @property
+    def noise_std(self) -> float:
+        """Noise standard deviation at the average precision of the kept states."""
+        return float(np.mean([view.g_o for view in self.views]) ** -0.5)
+
+    def n_active(self, share: float = 0.001) -> int:
+        """Count the features that more than this share of the rows, and more than one row, use."""
+        used = self.state.z.sum(axis=0)
+        return int((used > max(1.0, share * len(self.state.z))).sum())
+
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
+        """Return one of the kept states."""
+        return self.views[rng.integers(len(self.views))]
+
+
+class GibbsSampler:
+    """One chain over all variables: a sweep over every row, then each global from its conditional.
+
+    Parameters
+    ----------
+    batch : Batch
+        All rows; z and w of every one of them are held in memory.
+    priors : Priors
+    view : GlobalView
+        Where the globals start.
+    stream : Stream
+    local : Gibbs, optional
+        Its `blocked` says how z and w are drawn.
+    state : LocalState, optional
+        Where z and w start; z = 0 by default.
+    features : str
+        "factorised": phi is drawn feature by feature, as in the paper; "joint": all features of a column
+        at once.
+    weights : str
+        "all": g_w is drawn given every weight, as in the paper; "active": given those in use, the others
+        integrated out.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        priors: Priors,
+        view: GlobalView,
+        stream: Stream,
+        local: Gibbs | None = None,
+        state: LocalState | None = None,
+        *,
+        features: str = "factorised",
+        weights: str = "all",
+    ) -> None:
+        check_choice("features", features, tuple(FEATURES))
+        check_choice("weights", weights, WEIGHTS)
+        self.features, self.weights = features, weights
+        self.batch = batch
+        self.priors = priors
+        self.view = view.checked()
+        self.local = cpu.Gibbs() if local is None else local
+        shape = (len(batch), view.n_features)
+        self.state = LocalState(np.zeros(shape), np.zeros(shape)) if state is None else state
+        self.local_stream, self.global_stream = stream.child("local"), stream.child("global")
+        self.n_sweeps = 0
+
+    def sweep(self) -> None:
+        """Draw every variable once."""
+        step = self.n_sweeps + 1
+        draws = self.local_stream.rows(self.batch.ids, step)
+        self.state = next(self.local.chain(self.view, self.batch, draws, 1, self.state))
+        self.view = self.draw_globals(self.global_stream.generator(step))
+        self.n_sweeps = step
+
+    def draw_globals(self, rng: np.random.Generator) -> GlobalView:
+        """Draw phi, g_o, pi and g_w, each given all the rest."""
+        z, x, priors = self.state.z, self.state.x, self.priors
+        n_rows, n_features = z.shape
+        draw_phi = self._draw_phi_jointly if self.features == "joint" else self._draw_phi
+        phi, residual = draw_phi(x, rng)
+        g_o = rng.gamma(priors.c0 + self.batch.observed.sum() / 2) / (priors.d0 + (residual**2).sum() / 2)
+        n = z.sum(axis=0)
+        a0, b0 = priors.beta(n_features)
+        logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
+        n_weights, squares = float(n.sum()), float((x**2).sum())
+        if self.weights == "all" and n_weights < z.size:
+            # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
+            squares += rng.chisquare(z.size - n_weights) / self.view.g_w
+            n_weights = z.size
+        g_w = rng.gamma(priors.e0 + n_weights / 2) / (priors.f0 + squares / 2)
+        return GlobalView(phi, np.zeros((n_features, 1)), logit, float(g_o), float(g_w))
+
+    def _draw_phi(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw phi feature by feature against the current residual, which is returned too."""
+        phi, g_o, observed = self.view.phi.copy(), self.view.g_o, self.batch.observed
+        n_features, D = phi.shape
+        residual = self.batch.values - (x @ phi) * observed
+        noise = rng.standard_normal(phi.shape)
+        for k in range(n_features):
+            rows = np.flatnonzero(x[:, k])
+            x_k, o = x[rows, k], observed[rows]
+            without_k = residual[rows] + x_k[:, None] * (o * phi[k])
+            tau = D + g_o * (x_k**2 @ o)
+            phi[k] = g_o * (x_k @ without_k) / tau + noise[k] / np.sqrt(tau)
+            residual[rows] = without_k - x_k[:, None] * (o * phi[k])
+        return phi, residual
+
+    def _draw_phi_jointly(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw all features of a column at once; the residual is returned too."""
+        batch, view = self.batch, self.view
+        sums = JointSums.of(view, batch, moments(view, self.state))
+        prior = JointFeatures.around(np.zeros_like(view.phi), tau=1.0)
+        phi = prior.target(sums, view.g_o).sampled(rng)
+        return phi, batch.values - (x @ phi) * batch.observed
+
+
+def gibbs_sampler(
+    rows: Rows,
+    view: GlobalView,
+    priors: Priors,
+    *,
+    n_steps: int | None,
+    stream: Stream,
+    local: Gibbs | None = None,
+    features: str = "factorised",
+    weights: str = "all",
+    n_kept: int = 20,
+    chain: ChainPosterior | None = None,
+    first_step: int = 1,
+) -> Generator[Progress, None, None]:
+    """Run the uncollapsed Gibbs sampler and yield its progress after every sweep.
+
+    Parameters
+    ----------
+    rows : Rows
+        Read whole into memory.
+    view : GlobalView
+        Where the globals start.
+    priors : Priors
+    n_steps : int or None
+        Sweeps to make; None for ever, until the caller stops.
+    stream : Stream
+    local : Gibbs, optional
+    features, weights : str
+        How phi and g_w are drawn, as in `GibbsSampler`.
+    n_kept : int
+        States of the globals to keep: the newest, and never more than half of those made, so that the first
+        half of a short run is left out as burn-in.
+    chain : ChainPosterior, optional
+        Where an earlier run stood; its newest state takes the place of `view`.
+    first_step : int
+        Number of the first sweep; a run that goes on from the chain of sweep t starts at t + 1 and repeats
+        what an uninterrupted run would have done.
+
+    Yields
+    ------
+    Progress
+        Its posterior is a `ChainPosterior`.
+    """
+    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
+    first_step = check_integer("first_step", first_step, low=1)
+    n_kept = check_integer("n_kept", n_kept, low=1)
+    batch = rows.take(np.arange(rows.n_rows))
+    view, state = (view, None) if chain is None else (chain.views[-1], chain.state)
+    sampler = GibbsSampler(batch, priors, view, stream, local, state, features=features, weights=weights)
+    sampler.n_sweeps = first_step - 1
+    views = deque(() if chain is None else chain.views, maxlen=n_kept)
+    posterior = ChainPosterior((sampler.view,), sampler.state) if chain is None else chain
+    seconds = 0.0
+    for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
+        started = time.perf_counter()
+        sampler.sweep()
+        seconds += time.perf_counter() - started
+        try:
+            sampler.view.checked()
+        except ValueError as error:
+            raise NonFiniteError(step, posterior, str(error)) from error
+        views.append(sampler.view)
+        kept = tuple(views)[-max(1, step // 2) :]
+        posterior = ChainPosterior(kept, sampler.state)
+        yield Progress(step, float(step), seconds, 1.0, posterior)

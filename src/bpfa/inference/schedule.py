@@ -1,0 +1,43 @@
+"""Step sizes of stochastic variational inference (MATH.md section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bpfa._support.checks import check_integer, check_number
+
+__all__ = ["Schedule"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """rho_t = (t + delay)^(-decay), for steps t = 1, 2, ...
+
+    The paper uses delay t0 = 0 and decay zeta = 0.75, so that rho_1 = 1 and the first batch replaces the
+    initial posterior. Robbins and Monro's conditions hold for decay in (0.5, 1].
+
+    Parameters
+    ----------
+    delay : float
+        t0 >= 0.
+    decay : float
+        zeta in [0, 1]; 0 keeps rho at 1.
+
+    Examples
+    --------
+    >>> Schedule()(1)
+    1.0
+    >>> Schedule(delay=15, decay=0.5)(1)
+    0.25
+    """
+
+    delay: float = 0.0
+    decay: float = 0.75
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delay", check_number("delay", self.delay, low=0.0))
+        object.__setattr__(self, "decay", check_number("decay", self.decay, low=0.0, high=1.0))
+
+    def __call__(self, step: int) -> float:
+        """Return rho_t of step t >= 1."""
+        return float((check_integer("step", step, low=1) + self.delay) ** -self.decay)

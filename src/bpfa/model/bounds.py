@@ -1,0 +1,104 @@
+"""The evidence lower bound of a whole data set, written from its definition and not from the updates."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from bpfa._support.checks import Array, check_array, check_instance
+from bpfa.backends.numpy import MeanField
+from bpfa.backends.numpy.variational import LocalPosterior, Variational
+from bpfa.data import Batch
+from bpfa.model.posterior import GlobalPosterior
+
+__all__ = ["full_bound", "global_divergence"]
+
+
+def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: LocalPosterior) -> float:
+    """Bound of log p(Y): E_q[log p(Y, z, w, globals) - log q(z, w, globals)], over all rows.
+
+    Parameters
+    ----------
+    posterior : GlobalPosterior
+    batch : Batch
+        Every row of the data set, so that `posterior.n_rows == len(batch)`; entries may be missing.
+    local : MeanField or SpikeSlab
+        The form of q(z, w).
+    q : LocalPosterior
+        Its parameters, as `local.fit(posterior.expected(), batch)` returns them.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from bpfa.inference.starts import random_posterior
+    >>> from bpfa.backends.numpy import SpikeSlab
+    >>> from bpfa.data import ArrayRows
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(30, 4)))
+    >>> posterior = random_posterior(rows, 3, seed=0)
+    >>> batch, local = rows.take(np.arange(30)), SpikeSlab()
+    >>> bound = full_bound(posterior, batch, local, local.fit(posterior.expected(), batch))
+    >>> bool(np.isfinite(bound))
+    True
+    """
+    for name, value, kind in (
+        ("posterior", posterior, GlobalPosterior),
+        ("batch", batch, Batch),
+        ("local", local, Variational),
+        ("q", q, LocalPosterior),
+    ):
+        check_instance(name, value, kind)
+    if posterior.weights == "active" and isinstance(local, MeanField):
+        raise ValueError("posterior.weights='active': mean field has no idle weights; expected 'all'")
+    expected = (posterior.n_rows, posterior.n_columns)
+    if batch.values.shape != expected:
+        raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
+    for array in q:
+        check_array("q", array, (posterior.n_rows, posterior.n_features))
+    view = posterior.expected()
+    # Joint features have columns beside those of the data, in which no noise is paid for.
+    seen = batch.padded_to(view.phi.shape[1])
+    n_extra = len(batch) * (seen.n_columns - batch.n_columns)
+    local_bound = float(local.bound(view, seen, q).sum() - n_extra / 2 * np.log(view.g_o / (2 * np.pi)))
+    # The local bound has log g_o, log g_w and log(1 - pi) at the view's values; here their expectations
+    # under q(globals) take their place.
+    log_g_o = digamma(posterior.c) - np.log(posterior.d)
+    log_g_w = digamma(posterior.e) - np.log(posterior.f)
+    log_not_pi = digamma(posterior.b) - digamma(posterior.a + posterior.b)
+    # With the idle weights integrated out, the slabs in use alone speak of g_w.
+    n_weights = q.theta.sum() if posterior.weights == "active" else q.theta.size
+    corrections = (
+        batch.observed.sum() / 2 * (log_g_o - np.log(view.g_o))
+        + n_weights / 2 * (log_g_w - np.log(view.g_w))
+        + len(batch) * (log_not_pi + np.logaddexp(0.0, view.logit)).sum()
+    )
+    return local_bound + float(corrections) - global_divergence(posterior)
+
+
+def global_divergence(posterior: GlobalPosterior) -> float:
+    """Kullback-Leibler divergence of q(globals) from their prior."""
+    priors = posterior.priors
+    return float(
+        posterior.features.divergence()
+        + _beta_divergence(posterior.a, posterior.b, *priors.beta(posterior.n_features)).sum()
+        + _gamma_divergence(posterior.c, posterior.d, priors.c0, priors.d0)
+        + _gamma_divergence(posterior.e, posterior.f, priors.e0, priors.f0)
+    )
+
+
+def _beta_divergence(a: Array, b: Array, a0: float, b0: float) -> Array:
+    total = digamma(a + b)
+    log_ratio: Array = betaln(a0, b0) - betaln(a, b)
+    return log_ratio + (a - a0) * (digamma(a) - total) + (b - b0) * (digamma(b) - total)
+
+
+def _gamma_divergence(shape: float, rate: float, shape0: float, rate0: float) -> float:
+    return float(
+        (shape - shape0) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(shape0)
+        + shape0 * (np.log(rate) - np.log(rate0))
+        + shape * (rate0 - rate) / rate
+    )

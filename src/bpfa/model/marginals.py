@@ -1,0 +1,173 @@
+"""The weights of rows integrated out: what the features that are on say of the entries of a row.
+
+Given z and the globals, the weights in use and the entries of a row are jointly Gaussian::
+
+    Lambda_S = g_w I + g_o Phi_S Phi_S^T        b_S = g_o Phi_S y_S
+
+for the features that are on and a set S of entries. So a draw of z gives the exact mean, variance and density
+of entries, where a draw of z and w gives a point: predictions need fewer draws, and densities do not hang on
+the luck of a draw coming close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.checks import Array
+from bpfa.data import Batch
+
+__all__ = ["Signal", "log_predictive", "signal"]
+
+# Numbers in the features of a group of rows: some tens of MiB.
+GROUP_NUMBERS = 2**22
+
+
+class Signal(NamedTuple):
+    """Distribution of the entries of rows, without noise, given which features are on; rows x columns."""
+
+    mean: Array
+    variance: Array
+    """Of the entries that are not observed; 0 elsewhere."""
+
+
+def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
+    """Return mean and variance of the entries given the observed ones.
+
+    Parameters
+    ----------
+    on : boolean array, rows x K
+    phi : array, K x D
+    g_o, g_w : float
+    batch : Batch
+
+    Examples
+    --------
+    >>> found = signal(np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]]))
+    >>> found.mean, found.variance
+    (array([[1.5, 1.5]]), array([[0. , 0.5]]))
+    """
+    weights, variance = np.zeros(on.shape), np.zeros(batch.values.shape)
+    for group in _groups(on, phi, g_o, g_w, batch):
+        columns, chosen = _packed(~batch.observed[group.rows])
+        missing = _entries(phi, group.features, columns, chosen)
+        # Lambda^-1 of b and of the missing entries, at once.
+        solved = np.linalg.solve(group.precision, np.concatenate([group.b[:, :, None], missing], axis=2))
+        weights[group.rows[:, None], group.features] = solved[:, :, 0]
+        spread = np.einsum("ram,ram->rm", missing, solved[:, :, 1:])
+        np.add.at(variance, (group.rows[:, None], columns), spread)
+    return Signal(weights @ phi, variance)
+
+
+def log_predictive(
+    on: NDArray[np.bool_],
+    phi: Array,
+    g_o: float,
+    g_w: float,
+    batch: Batch,
+    truth: Array,
+    hidden: NDArray[np.bool_],
+) -> tuple[Array, Array]:
+    """Return log p(hidden entries | observed entries, z, globals) of every row, jointly over its entries.
+
+    Parameters
+    ----------
+    on, phi, g_o, g_w, batch
+        As in `signal`.
+    truth : array, rows x columns
+        With the values of the hidden entries.
+    hidden : boolean array, rows x columns
+
+    Returns
+    -------
+    density : array, a row each
+    mean : array, rows x columns
+        That of `signal`.
+
+    Examples
+    --------
+    >>> hidden = np.array([[False, True]])
+    >>> args = np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]])
+    >>> density, mean = log_predictive(*args, np.array([[3.0, 1.5]]), hidden)
+    >>> density.round(4), mean
+    (array([-1.1217]), array([[1.5, 1.5]]))
+    """
+    values = np.where(hidden, truth, 0.0)
+    density: Array = hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * (values**2).sum(axis=1)
+    weights = np.zeros(on.shape)
+    for group in _groups(on, phi, g_o, g_w, batch):
+        mean = _solved(group.precision, group.b)
+        weights[group.rows[:, None], group.features] = mean
+        columns, chosen = _packed(hidden[group.rows])
+        entries = _entries(phi, group.features, columns, chosen)
+        # Lambda and b once more, with the hidden entries among those that are seen.
+        precision = group.precision + g_o * entries @ entries.transpose(0, 2, 1)
+        b = group.b + g_o * (entries @ (values[group.rows[:, None], columns])[:, :, None])[:, :, 0]
+        density[group.rows] += _evidence(precision, b, _solved(precision, b))
+        density[group.rows] -= _evidence(group.precision, group.b, mean)
+    return density, weights @ phi
+
+
+def _solved(precision: Array, b: Array) -> Array:
+    """Lambda^-1 b of every row."""
+    return np.asarray(np.linalg.solve(precision, b[:, :, None])[:, :, 0], dtype=np.float64)
+
+
+def _evidence(precision: Array, b: Array, weights: Array) -> Array:
+    """(b' Lambda^-1 b - log |Lambda|) / 2 of every row."""
+    evidence: Array = ((b * weights).sum(axis=1) - np.linalg.slogdet(precision).logabsdet) / 2
+    return evidence
+
+
+class _Group(NamedTuple):
+    """Rows with the same number of features on."""
+
+    rows: NDArray[np.int64]
+    features: NDArray[np.int64]
+    """Which are on, rows x features."""
+    precision: Array
+    """Lambda of the observed entries."""
+    b: Array
+
+
+def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Iterator[_Group]:
+    """Yield the rows with features on, in groups of the same number, with Lambda and b."""
+    counts = on.sum(axis=1)
+    products = g_o * (np.where(batch.observed, batch.values, 0.0) @ phi.T)
+    gram = phi @ phi.T
+    for count in np.unique(counts[counts > 0]):
+        rows = np.flatnonzero(counts == count)
+        size = max(1, GROUP_NUMBERS // (int(count) * (int(count) + phi.shape[1])))
+        for first in range(0, len(rows), size):
+            some = rows[first : first + size]
+            features = np.nonzero(on[some])[1].reshape(len(some), count)
+            overlap = _overlap(phi, gram, features, batch.observed[some])
+            precision = g_o * overlap + g_w * np.eye(count)
+            b = np.take_along_axis(products[some], features, axis=1)
+            yield _Group(some, features, precision, b)
+
+
+def _overlap(phi: Array, gram: Array, features: NDArray[np.int64], seen: NDArray[np.bool_]) -> Array:
+    """Phi_S Phi_S^T of every row: over what is seen, or over all less what is not, whichever is shorter."""
+    few_missing = seen.mean() > 0.5
+    entries = _entries(phi, features, *_packed(~seen if few_missing else seen))
+    over = entries @ entries.transpose(0, 2, 1)
+    return gram[features[:, :, None], features[:, None, :]] - over if few_missing else over
+
+
+def _packed(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the chosen columns of every row, filled up to the longest, and which of them count."""
+    n = chosen.sum(axis=1)
+    columns = np.argsort(~chosen, axis=1, kind="stable")[:, : max(1, n.max())]
+    return columns, np.arange(columns.shape[1]) < n[:, None]
+
+
+def _entries(
+    phi: Array, features: NDArray[np.int64], columns: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> Array:
+    """The features that are on, at some columns of each row, 0 where a column does not count."""
+    entries: Array = phi[features[:, :, None], columns[:, None, :]] * chosen[:, None, :]
+    return entries

@@ -1,0 +1,184 @@
+"""The variational posterior of the global variables, in natural parameters (MATH.md section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import digamma
+
+from bpfa._support.checks import Array, check_array, check_choice, check_instance, check_integer, check_number
+from bpfa._support.philox import GlobalDraws, RowDraws
+from bpfa.backends.numpy import LocalMethod
+from bpfa.data import Batch
+from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.sums import JointSums, LocalSums
+from bpfa.model.view import GlobalView
+
+__all__ = ["WEIGHTS", "GlobalPosterior"]
+
+WEIGHTS = ("active", "all")
+
+
+@dataclass(frozen=True)
+class GlobalPosterior:
+    """q(pi) q(phi) q(g_o) q(g_w), as natural parameters; immutable, a step returns a new one.
+
+    ::
+
+        q(pi_k) = Beta(a_k, b_k)      q(phi): `features`
+        q(g_o)  = Gamma(c, d)         q(g_w) = Gamma(e, f)
+
+    Parameters
+    ----------
+    priors : Priors
+    n_rows : int
+        Size N of the whole data set, to which the sums of a batch are scaled.
+    a, b : array, shape (K,)
+    c, d, e, f : float
+    features : FactorisedFeatures or JointFeatures
+        q(phi).
+    weights : str
+        What q(g_w) is learned from: the "active" weights, the idle ones integrated out, or "all", as in the
+        paper. It is the same model either way; the idle weights only repeat the g_w they were given, and
+        make it crawl (MATH.md section 5).
+    """
+
+    priors: Priors
+    n_rows: int
+    a: Array
+    b: Array
+    c: float
+    d: float
+    e: float
+    f: float
+    features: FactorisedFeatures | JointFeatures
+    weights: str = "all"
+
+    def __post_init__(self) -> None:
+        check_instance("priors", self.priors, Priors)
+        check_choice("weights", self.weights, WEIGHTS)
+        K = self.n_features
+        for name in "ab":
+            array = check_array(name, getattr(self, name), (K,))
+            if (array <= 0).any():
+                raise ValueError(f"{name}: smallest {array.min()}; expected numbers > 0")
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "n_rows", check_integer("n_rows", self.n_rows, low=1))
+        for name in "cdef":
+            object.__setattr__(self, name, check_number(name, getattr(self, name), low=0.0, open_low=True))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features K."""
+        return self.features.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+        return self.features.shape[1]
+
+    @property
+    def joint(self) -> bool:
+        """Whether features are joint."""
+        return isinstance(self.features, JointFeatures)
+
+    @property
+    def pi(self) -> Array:
+        """E[pi_k]."""
+        pi: Array = self.a / (self.a + self.b)
+        return pi
+
+    @property
+    def noise_std(self) -> float:
+        """Noise standard deviation at the expected precision."""
+        return float((self.d / self.c) ** 0.5)
+
+    def n_active(self, share: float = 0.001) -> int:
+        """Count the features that more than this share of the rows, and more than one row, use."""
+        used = self.a - self.priors.beta(self.n_features)[0]
+        return int((used > max(1.0, share * self.n_rows)).sum())
+
+    def expected(self) -> GlobalView:
+        """Return the expected view: what mean-field (unstructured) algorithms see."""
+        phi, v = self.features.expected()
+        return GlobalView(
+            phi=phi,
+            v=v,
+            logit=digamma(self.a) - digamma(self.b),
+            g_o=self.c / self.d,
+            g_w=self.e / self.f,
+        )
+
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
+        """Return a sampled view: a draw of every global, as structured algorithms see."""
+        return GlobalView(
+            phi=self.features.sampled(rng),
+            v=np.zeros((self.n_features, 1)),
+            # log pi - log(1 - pi) of a beta draw is the difference of two log gamma draws.
+            logit=log_gamma_draw(self.a, rng) - log_gamma_draw(self.b, rng),
+            g_o=rng.gamma(self.c) / self.d,
+            g_w=rng.gamma(self.e) / self.f,
+        )
+
+    def local_sums(
+        self, local: LocalMethod, view: GlobalView, batch: Batch, draws: RowDraws
+    ) -> LocalSums | JointSums:
+        """Take the sums that this posterior learns from, under a view of it."""
+        return self.features.local_sums(local, view, batch, draws)
+
+    def target(self, sums: LocalSums | JointSums, g_o: float) -> GlobalPosterior:
+        """Return prior plus sums scaled to N rows: where a step of size one leads.
+
+        Parameters
+        ----------
+        sums : LocalSums or JointSums
+            Of a batch of at least one row, as `local_sums` takes them.
+        g_o : float
+            Noise precision of the view that the sums were taken under.
+        """
+        beside = self._target_beside_features(sums)
+        return replace(beside, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+
+    def _target_beside_features(self, sums: LocalSums | JointSums) -> GlobalPosterior:
+        """Return the target of everything but the features, which may be large."""
+        if sums.n_rows < 1:
+            raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
+        if len(sums.n) != self.n_features:
+            raise ValueError(f"sums: of {len(sums.n)} features; expected {self.n_features}")
+        s, priors = self.n_rows / sums.n_rows, self.priors
+        a0, b0 = priors.beta(self.n_features)
+        if self.weights == "active":
+            n_weights, squares = sums.n.sum(), sums.ZW2
+        else:
+            n_weights, squares = sums.n_rows * self.n_features, sums.W2
+        return replace(
+            self,
+            a=a0 + s * sums.n,
+            b=b0 + s * (sums.n_rows - sums.n),
+            c=priors.c0 + s * sums.O / 2,
+            d=priors.d0 + s * sums.SSE / 2,
+            e=priors.e0 + s * n_weights / 2,
+            f=priors.f0 + s * squares / 2,
+        )
+
+    def step(self, sums: LocalSums | JointSums, rho: float, g_o: float) -> GlobalPosterior:
+        """Move every natural parameter by rho towards `target(sums, g_o)`."""
+        rho = check_number("rho", rho, low=0.0, high=1.0)
+        target = self._target_beside_features(sums)
+        features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
+
+        def moved(old: Array, new: Array) -> Array:
+            return (1 - rho) * old + rho * new
+
+        return replace(
+            self,
+            a=moved(self.a, target.a),
+            b=moved(self.b, target.b),
+            c=(1 - rho) * self.c + rho * target.c,
+            d=(1 - rho) * self.d + rho * target.d,
+            e=(1 - rho) * self.e + rho * target.e,
+            f=(1 - rho) * self.f + rho * target.f,
+            features=features,
+        )

@@ -1,0 +1,142 @@
+"""The model (MATH.md section 1): its priors, and data drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from bpfa._support.checks import Array, check_instance, check_integer, check_number
+from bpfa._support.philox import GlobalDraws, Stream
+
+__all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw"]
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Prior of the truncated beta-Bernoulli factor model; the defaults are the paper's.
+
+    With K features and D columns::
+
+        pi_k ~ Beta(a/K, b (K-1)/K)        phi_kd ~ N(0, 1/D)
+        g_o ~ Gamma(c0, rate d0)           g_w ~ Gamma(e0, rate f0)
+
+    Parameters
+    ----------
+    a, b : float
+        Concentration of the beta process. Under the prior a row has about a / b features.
+    c0, d0 : float
+        Shape and rate of the noise precision g_o.
+    e0, f0 : float
+        Shape and rate of the weight precision g_w.
+
+    Examples
+    --------
+    >>> Priors(a=2.0).a
+    2.0
+    >>> Priors(d0=-1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: d0=-1.0: expected a number > 0
+    """
+
+    a: float = 10.0
+    b: float = 10.0
+    c0: float = 1.0
+    d0: float = 10.0
+    e0: float = 1.0
+    f0: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = check_number(field.name, getattr(self, field.name), low=0.0, open_low=True)
+            object.__setattr__(self, field.name, value)
+
+    def beta(self, n_features: int) -> tuple[float, float]:
+        """Return the two parameters of the prior of pi_k."""
+        # With one feature the paper's b (K-1)/K would be 0, which is no beta distribution.
+        return self.a / n_features, self.b * max(n_features - 1, 1) / n_features
+
+
+def as_priors(priors: Priors | None) -> Priors:
+    """Return the priors given, or the paper's."""
+    if priors is None:
+        return Priors()
+    check_instance("priors", priors, Priors)
+    return priors
+
+
+class Synthetic(NamedTuple):
+    """A data set drawn from the model, with everything that made it."""
+
+    y: Array
+    """Rows x columns, noise included, nothing missing."""
+    z: Array
+    """Rows x features, 0 or 1."""
+    w: Array
+    """Rows x features."""
+    phi: Array
+    """Features x columns."""
+    pi: Array
+    g_o: float
+    g_w: float
+
+    @property
+    def signal(self) -> Array:
+        """The data without its noise, (z * w) @ phi."""
+        return (self.z * self.w) @ self.phi
+
+
+def log_gamma_draw(shape: Array, rng: np.random.Generator | GlobalDraws) -> Array:
+    """Logarithm of Gamma(shape, 1) draws, exact where the draw itself would underflow to zero."""
+    # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
+    boosted = np.log(rng.standard_gamma(np.asarray(shape) + 1.0))
+    draw: Array = boosted - rng.standard_exponential(np.shape(shape)) / shape
+    return draw
+
+
+def draw_data(
+    n_rows: int,
+    n_columns: int,
+    n_features: int,
+    *,
+    priors: Priors | None = None,
+    g_o: float | None = None,
+    g_w: float | None = None,
+    seed: int | None = None,
+) -> Synthetic:
+    """Draw a complete data set from the prior.
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_features : int
+        N, D and K.
+    priors : Priors, optional
+    g_o, g_w : float, optional
+        Fix the noise or the weight precision instead of drawing it.
+    seed : int, optional
+
+    Returns
+    -------
+    Synthetic
+
+    Examples
+    --------
+    >>> data = draw_data(100, 5, 3, g_o=100.0, g_w=1.0, seed=0)
+    >>> data.y.shape, data.phi.shape
+    ((100, 5), (3, 5))
+    """
+    n_rows = check_integer("n_rows", n_rows, low=1)
+    n_columns = check_integer("n_columns", n_columns, low=1)
+    n_features = check_integer("n_features", n_features, low=1)
+    priors = as_priors(priors)
+    rng = Stream.from_seed(seed).child("data").generator(step=0)
+    g_o = rng.gamma(priors.c0) / priors.d0 if g_o is None else check_number("g_o", g_o, low=0, open_low=True)
+    g_w = rng.gamma(priors.e0) / priors.f0 if g_w is None else check_number("g_w", g_w, low=0, open_low=True)
+    pi = rng.beta(*priors.beta(n_features), size=n_features)
+    phi = rng.normal(scale=n_columns**-0.5, size=(n_features, n_columns))
+    z = (rng.random((n_rows, n_features)) < pi).astype(np.float64)
+    w = rng.normal(scale=g_w**-0.5, size=(n_rows, n_features))
+    noise = rng.normal(scale=g_o**-0.5, size=(n_rows, n_columns))
+    return Synthetic((z * w) @ phi + noise, z, w, phi, pi, g_o, g_w)

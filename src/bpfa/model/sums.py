@@ -1,0 +1,140 @@
+"""What a batch adds up to: the only thing the global posterior hears from the rows (MATH.md section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from bpfa._support.checks import Array
+from bpfa.data import Batch
+from bpfa.model.view import GlobalView
+
+__all__ = ["JointSums", "LocalMoments", "LocalSums", "RowSums"]
+
+
+class LocalMoments(NamedTuple):
+    """Expectations of the local variables of some rows, each rows x features."""
+
+    z: Array
+    """E[z]"""
+    x: Array
+    """E[x], with x = z w"""
+    zw2: Array
+    """E[z w^2]"""
+    w2: Array
+    """E[w^2]"""
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Additive sums over rows that do not concern phi, named as in MATH.md; they add with `+`."""
+
+    n_rows: int
+    """|B|"""
+    n: Array
+    """n_k = sum_i E z_ik, K"""
+    W2: float
+    """sum_ik E[w_ik^2]"""
+    ZW2: float
+    """sum_ik E[z_ik w_ik^2]: the active weights alone"""
+    O: float  # noqa: E741 - the name in MATH.md
+    """Number of observed entries."""
+    SSE: float
+    """Expected squared error over the observed entries."""
+
+    def __add__(self, other: Self) -> Self:
+        # A sum that is the same in every column is stored once and broadcasts.
+        return type(self)(*(a + b for a, b in zip(self._values(), other._values(), strict=True)))
+
+    @classmethod
+    def average(cls, samples: list[Self]) -> Self:
+        """Average of the sums of several samples of the local variables of the same rows."""
+        columns = zip(*(sums._values() for sums in samples), strict=True)
+        # Dividing by the number of samples is exact for the counts, which are the same in each.
+        n_rows, *rest = (sum(column[1:], start=column[0]) / len(samples) for column in columns)
+        return cls(int(n_rows), *rest)
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True)
+class LocalSums(RowSums):
+    """Sums for factorised features, q(phi_kd) independent.
+
+    Examples
+    --------
+    >>> view = GlobalView(np.ones((1, 2)), np.zeros((1, 1)), np.zeros(1), 1.0, 1.0)
+    >>> one = np.ones((1, 1))
+    >>> sums = LocalSums.of(view, Batch([[1.0, 2.0]]), LocalMoments(z=one, x=one, zw2=one, w2=one))
+    >>> (sums + sums).SSE
+    2.0
+    """
+
+    T: Array
+    """T_kd = sum_i o_id E[z_ik w_ik^2], K x D; K x 1 where no entry of any row is missing"""
+    S: Array
+    """S_kd = sum_i o_id E[x_ik] (y_id - sum_{j != k} x_ij phi_jd), K x D"""
+
+    @classmethod
+    def of(cls, view: GlobalView, batch: Batch, moments: LocalMoments) -> LocalSums:
+        """Sums of a batch whose local variables have these moments."""
+        z, x, zw2, w2 = moments
+        residual = batch.values - (x @ view.phi) * batch.observed
+        T, X2 = _observed_sum(zw2, batch), _observed_sum(x**2, batch)
+        return cls(
+            n_rows=len(batch),
+            n=z.sum(axis=0),
+            W2=float(w2.sum()),
+            ZW2=float(zw2.sum()),
+            O=float(batch.observed.sum()),
+            SSE=squared_error(view, float((residual**2).sum()), T, X2),
+            T=T,
+            # Taking feature k out of the residual puts x_k phi_k back into it.
+            S=x.T @ residual + X2 * view.phi,
+        )
+
+
+@dataclass(frozen=True)
+class JointSums(RowSums):
+    """Sums for joint features, q(phi_.d) one Gaussian for each column (MATH.md section 5).
+
+    Examples
+    --------
+    >>> view = GlobalView(np.ones((2, 3)), np.zeros((2, 1)), np.zeros(2), 1.0, 1.0)
+    >>> two = np.array([[1.0, 2.0]])
+    >>> JointSums.of(view, Batch([[1.0, 1.0, 1.0]]), LocalMoments(z=two, x=two, zw2=two**2, w2=two)).XX
+    array([[[1., 2.],
+            [2., 4.]]])
+    """
+
+    XX: Array
+    """sum_i o_id E[x_i x_i^T], D x K x K; 1 x K x K where no entry of any row is missing"""
+    XY: Array
+    """sum_i o_id E[x_ik] y_id, K x D"""
+
+    @classmethod
+    def of(cls, view: GlobalView, batch: Batch, moments: LocalMoments) -> JointSums:
+        """Sums of a batch whose local variables have these moments."""
+        x, zw2 = moments.x, moments.zw2
+        shared = LocalSums.of(view, batch, moments)
+        masks = [slice(None)] if batch.complete else list(batch.observed.T)
+        # z w of two features are independent under a factorised q, and fixed in a sample.
+        XX = np.stack([x[o].T @ x[o] + np.diag((zw2[o] - x[o] ** 2).sum(axis=0)) for o in masks])
+        return cls(
+            shared.n_rows, shared.n, shared.W2, shared.ZW2, shared.O, shared.SSE, XX=XX, XY=x.T @ batch.values
+        )
+
+
+def _observed_sum(per_feature: Array, batch: Batch) -> Array:
+    """sum_i o_id f_ik, K x D; K x 1 when nothing is missing, as it is then the same in every column."""
+    sums: Array = per_feature.sum(axis=0)[:, None] if batch.complete else per_feature.T @ batch.observed
+    return sums
+
+
+def squared_error(view: GlobalView, residual2: float, T: Array, X2: Array) -> float:
+    """SSE from the squared residual at the mean of x, and what the variance of x and of phi adds to it."""
+    phi2 = view.phi**2
+    return float(residual2 + (T * (phi2 + view.v) - X2 * phi2).sum())

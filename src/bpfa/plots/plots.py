@@ -1,0 +1,288 @@
+"""Pictures of a fitted BPFA: components, usage, trace, coverage, residuals. They need matplotlib."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import binom, norm
+from sklearn.utils.validation import check_is_fitted
+
+from bpfa._support.checks import check_choice, check_integer
+from bpfa.estimator.diagnostics import column_labels, residual_blocks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+    from bpfa.estimator import BPFA
+
+__all__ = ["plot_components", "plot_coverage", "plot_residuals", "plot_trace", "plot_usage"]
+
+# Okabe & Ito's colours, which people who confuse some colours can tell apart.
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.55"
+# Inches; text of ten points is still legible when a figure of this width fills the screen of a phone.
+WIDTH = 4.8
+# Smaller shares are shown as this one: a component that no row uses may have none at all.
+LEAST_USAGE = 1e-4
+# What a trace can stand over.
+BELOW = {"step": "Step", "seconds": "Training time (s)", "epoch": "Passes over the data"}
+# Levels of the intervals that are counted for the coverage.
+LEVELS = np.arange(0.05, 0.96, 0.05)
+# Residuals are counted in these bins, in units of the noise; what is beyond goes into the outermost.
+BINS = np.linspace(-5, 5, 51)
+
+
+def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes | None = None) -> Axes:
+    """Show what the most used components are made of: loadings of columns, in standardised units.
+
+    Parameters
+    ----------
+    model : BPFA
+        Fitted.
+    n : int
+        Components to show, the most used; no more than are in use.
+    n_columns : int
+        Columns to show: where there are more, those with the largest loadings in these components, in the
+        order of the data.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> model = BPFA(n_components=4, max_steps=20, random_state=0)
+    >>> model = model.fit(draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y)
+    >>> plot_components(model, n=2).get_images()[0].get_array().shape
+    (6, 2)
+    """
+    check_is_fitted(model)
+    # Of a model that uses nothing, the first component is shown for want of a better one.
+    n = min(check_integer("n", n, low=1), max(1, model.n_components_used_))
+    n_columns = check_integer("n_columns", n_columns, low=1)
+    loadings = (model.components_[:n] / model.scale_).T
+    largest = np.argsort(-np.abs(loadings).max(axis=1), kind="stable")[:n_columns]
+    chosen = np.sort(largest)
+    if ax is None:
+        ax = _axes(height=1.6 + 0.2 * len(chosen))
+    limit = np.abs(loadings).max() or 1.0
+    image = ax.imshow(loadings[chosen], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    ax.set_xticks(range(n), model.get_feature_names_out()[:n], rotation=90)
+    ax.set_yticks(range(len(chosen)), column_labels(model)[chosen])
+    ax.tick_params(length=0)
+    ax.set_xlabel("Component, most used first")
+    if len(chosen) < len(loadings):
+        ax.set_ylabel(f"{len(chosen)} of {len(loadings)} columns")
+    ax.figure.colorbar(image, ax=ax, label="Loading (column scales)")
+    return ax
+
+
+def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
+    """Show which share of the rows uses each component, and which components are in use at all.
+
+    Parameters
+    ----------
+    model : BPFA
+        Fitted.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> model = BPFA(n_components=4, max_steps=20, random_state=0)
+    >>> model = model.fit(draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y)
+    >>> plot_usage(model).get_ylabel()
+    'Share of rows that use it'
+    """
+    check_is_fitted(model)
+    ax = ax or _axes()
+    n_used, usage = model.n_components_used_, model.component_probabilities_
+    place = np.arange(1, len(usage) + 1)
+    shown = np.maximum(usage, LEAST_USAGE)
+    for chosen, colour, label in (
+        (slice(n_used), BLUE, f"{n_used} in use"),
+        (slice(n_used, None), GREY, f"{len(usage) - n_used} not in use"),
+    ):
+        if len(usage[chosen]):
+            ax.plot(place[chosen], shown[chosen], "o", markersize=4, color=colour, label=label)
+    ax.axhline(1e-3, color="0.3", linewidth=1, linestyle=":", label="1 row in 1000")
+    ax.set(xlabel="Component, most used first", ylabel="Share of rows that use it", yscale="log")
+    ax.set_ylim(LEAST_USAGE / 1.5, 1.5)
+    ax.set_yticks([1, 0.1, 0.01, 1e-3, LEAST_USAGE], ["100%", "10%", "1%", "0.1%", "≤ 0.01%"])
+    ax.minorticks_off()
+    ax.locator_params(axis="x", integer=True)
+    _plain(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None = None) -> list[Axes]:
+    """Show how the fit went: the noise, the components in use and, where entries were held out, their score.
+
+    Parameters
+    ----------
+    model : BPFA
+        Fitted.
+    against : {"step", "seconds", "epoch"}
+        What stands below.
+    figure : matplotlib.figure.Figure or SubFigure, optional
+        An empty one, to be filled.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        From the top.
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> model = BPFA(n_components=4, max_steps=20, random_state=0)
+    >>> model = model.fit(draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y)
+    >>> [ax.get_title(loc="left") for ax in plot_trace(model)]
+    ['Noise (column scales)', 'Components in use']
+    """
+    check_is_fitted(model)
+    check_choice("against", against, tuple(BELOW))
+    history = model.history_
+    panels = {"Noise (column scales)": "noise_std", "Components in use": "n_active"}
+    if np.isfinite(history["held_out_log_likelihood"]).any():
+        panels["Held-out log-likelihood per entry"] = "held_out_log_likelihood"
+    if figure is None:
+        figure = _pyplot().figure(figsize=(WIDTH, 0.6 + 1.5 * len(panels)), layout="constrained")
+    axes: list[Axes] = list(figure.subplots(len(panels), sharex=True))
+    for ax, (title, name) in zip(axes, panels.items(), strict=True):
+        # Scores are taken every so many steps.
+        taken = np.isfinite(history[name])
+        marker = "" if taken.all() else "o"
+        ax.plot(history[against][taken], history[name][taken], color=BLUE, marker=marker, markersize=3)
+        ax.set_title(title, loc="left", fontsize="medium")
+        _plain(ax)
+    axes[1].locator_params(axis="y", integer=True)
+    axes[-1].set_xlabel(BELOW[against])
+    return axes
+
+
+def plot_coverage(
+    model: BPFA, X: Any, hidden: Any = None, *, n_draws: int = 99, ax: Axes | None = None
+) -> Axes:
+    """Show how often predictive intervals cover hidden entries, against how often they are meant to.
+
+    Below the diagonal the model is too sure of itself. The band is where 95 % of the points of a calibrated
+    model lie, if the entries were independent; those of a row are not quite, so it is a little narrow.
+
+    Parameters
+    ----------
+    model : BPFA
+        Fitted.
+    X, hidden, n_draws
+        As in `BPFA.calibration`.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+    >>> model = BPFA(n_components=4, max_steps=20, random_state=0).fit(X)
+    >>> plot_coverage(model, X).get_xlabel()
+    'Meant to cover'
+    """
+    counted = model.calibration(X, hidden, levels=LEVELS, n_draws=n_draws)
+    ax = ax or _axes(height=WIDTH)
+    n_entries = int(counted["n_entries"].iloc[0])
+    meant = np.linspace(0, 1, 101)
+    low, high = binom.interval(0.95, n_entries, meant)
+    ax.fill_between(
+        meant, low / n_entries, high / n_entries, color=GREY, alpha=0.4, linewidth=0, label="chance (95%)"
+    )
+    ax.plot([0, 1], [0, 1], color="0.3", linewidth=1, linestyle="--", label="calibrated")
+    ax.plot(counted["level"], counted["coverage"], "o-", markersize=4, color=BLUE, label="model")
+    ax.set(xlabel="Meant to cover", ylabel=f"Covered, of {n_entries:,} hidden entries")
+    _percent(ax)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    _plain(ax)
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def plot_residuals(model: BPFA, X: Any, *, ax: Axes | None = None) -> Axes:
+    """Show the residuals of all observed entries, in units of the noise, beside the normal density.
+
+    Parameters
+    ----------
+    model : BPFA
+        Fitted.
+    X : array-like, frame, AnnData, or Rows
+        See `BPFA.residuals`, also for what a residual is.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+    >>> model = BPFA(n_components=4, max_steps=20, random_state=0).fit(X)
+    >>> plot_residuals(model, X).get_xlabel()
+    'Residual (noise standard deviations)'
+    """
+    check_is_fitted(model)
+    counts, beyond = np.zeros(len(BINS) - 1), 0
+    for residual, observed in residual_blocks(model, X):
+        counts += np.histogram(np.clip(residual[observed], BINS[0], BINS[-1]), BINS)[0]
+        beyond += int((np.abs(residual) > 3).sum())
+    n_entries = counts.sum()
+    if not n_entries:
+        raise ValueError("X: every entry is missing; expected at least one observed entry")
+    ax = ax or _axes()
+    ax.stairs(counts / (n_entries * np.diff(BINS)), BINS, fill=True, color=BLUE, alpha=0.6, label="model")
+    line = np.linspace(BINS[0], BINS[-1], 201)
+    ax.plot(line, norm.pdf(line), color=ORANGE, label="normal")
+    ax.text(
+        0.02,
+        0.97,
+        f"beyond ±3:\n{beyond / n_entries:.2%}\n(normal: 0.27%)",
+        transform=ax.transAxes,
+        va="top",
+    )
+    ax.set(xlabel="Residual (noise standard deviations)", ylabel="Density", xlim=(BINS[0], BINS[-1]))
+    ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
+    _plain(ax)
+    ax.legend(frameon=False, loc="upper right")
+    return ax
+
+
+def _axes(height: float = 3.4) -> Axes:
+    ax: Axes = _pyplot().subplots(figsize=(WIDTH, height), layout="constrained")[1]
+    return ax
+
+
+def _pyplot() -> Any:
+    try:
+        return importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'bpfa[plots]'") from error
+
+
+def _percent(ax: Axes) -> None:
+    ticks = np.linspace(0, 1, 6)
+    labels = [f"{tick:.0%}" for tick in ticks]
+    ax.set_xticks(ticks, labels)
+    ax.set_yticks(ticks, labels)
+
+
+def _plain(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)

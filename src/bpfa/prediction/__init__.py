@@ -1,0 +1,1 @@
+"""What a posterior says of rows: draws, predictions and scores."""

@@ -1,0 +1,150 @@
+"""What a fitted model says of rows: their weights, their entries, and how probable entries are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from bpfa._support.checks import Array
+from bpfa._support.philox import Stream
+from bpfa.backends.cpu.signal import signal as fast_signal
+from bpfa.backends.numpy import Gibbs
+from bpfa.data import Batch
+from bpfa.inference.algorithms import Algorithm
+from bpfa.inference.progress import Posterior
+from bpfa.inference.sampler import ChainPosterior
+from bpfa.model import marginals
+from bpfa.model.marginals import Signal
+from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.view import GlobalView
+from bpfa.prediction.scores import posterior_draws
+
+__all__ = [
+    "Prediction",
+    "content_ids",
+    "feature_means",
+    "point_view",
+    "predict",
+    "row_weights",
+    "sample_rows",
+    "usage",
+]
+
+# A weight whose feature is less probable than this in a row is reported as zero.
+SMALLEST_PROBABILITY = 1e-3
+# Draws of the globals behind a sample of new rows.
+SAMPLED_GLOBALS = 100
+# Multipliers of the SplitMix64 generator, used to mix the bits of a row.
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class Prediction(NamedTuple):
+    """The predictive distribution of the entries of some rows, each rows x columns."""
+
+    mean: Array
+    std: Array
+    """Of an entry: the uncertainty of the model and the noise together."""
+
+
+def content_ids(batch: Batch) -> Batch:
+    """Return the rows with ids made from what they hold, so that equal rows get equal random numbers.
+
+    A prediction for a row is then a function of the row alone, whatever stands beside it.
+
+    Examples
+    --------
+    >>> one = content_ids(Batch([[1.0, 2.0], [3.0, np.nan]])).ids
+    >>> other = content_ids(Batch([[3.0, np.nan], [1.0, 2.0], [1.0, 2.5]])).ids
+    >>> bool((one == other[[1, 0]]).all()), len(set(other.tolist()))
+    (True, 3)
+    """
+    values = np.where(batch.observed, batch.values.astype(np.float64) + 0.0, np.nan)
+    ids = np.zeros(len(batch), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for bits in values.view(np.uint64).T:
+            ids = (ids ^ bits) + _MIX[0]
+            ids = (ids ^ (ids >> np.uint64(30))) * _MIX[1]
+            ids = (ids ^ (ids >> np.uint64(27))) * _MIX[2]
+            ids ^= ids >> np.uint64(31)
+    # Row ids have 40 bits.
+    return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
+
+
+def feature_means(posterior: Posterior) -> Array:
+    """E[phi], K x D."""
+    if isinstance(posterior, ChainPosterior):
+        mean: Array = np.mean([view.phi for view in posterior.views], axis=0)
+        return mean
+    assert isinstance(posterior, GlobalPosterior)
+    return posterior.features.mean
+
+
+def usage(posterior: Posterior) -> Array:
+    """Share of the rows that use each feature, E[pi_k]."""
+    if isinstance(posterior, ChainPosterior):
+        share: Array = posterior.state.z.mean(axis=0)
+        return share
+    assert isinstance(posterior, GlobalPosterior)
+    return posterior.pi
+
+
+def point_view(posterior: Posterior) -> GlobalView:
+    """Return the globals at their posterior means, as if they were known."""
+    K = posterior.n_features
+    phi, certain = feature_means(posterior), np.zeros((K, 1))
+    if isinstance(posterior, ChainPosterior):
+        logit, g_o, g_w = (
+            np.mean([getattr(view, name) for view in posterior.views], axis=0)
+            for name in ("logit", "g_o", "g_w")
+        )
+        return GlobalView(phi, certain, logit, float(g_o), float(g_w))
+    assert isinstance(posterior, GlobalPosterior)
+    pi = posterior.pi
+    logit = np.log(pi) - np.log1p(-pi)
+    return GlobalView(phi, certain, logit, posterior.c / posterior.d, posterior.e / posterior.f)
+
+
+def row_weights(posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream) -> Array:
+    """E[z w] of every feature in every row, the globals at their posterior means; rows x K."""
+    keyed = content_ids(batch)
+    draws = stream.child("weights").rows(keyed.ids, 0)
+    moments = algorithm.local.row_moments(point_view(posterior), keyed, draws)
+    return np.where(moments.z < SMALLEST_PROBABILITY, 0.0, moments.x)
+
+
+def predict(
+    posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
+) -> Prediction:
+    """Predict every entry of some rows from their observed ones, by draws from the posterior."""
+    # The variance is that between draws, and that within a draw: of its weights and of the noise.
+    mean, squares, within = (np.zeros(batch.values.shape) for _ in range(3))
+    keyed, stream = content_ids(batch), stream.child("prediction")
+    # The specification keeps to itself.
+    integrated = marginals.signal if type(algorithm.local) is Gibbs else fast_signal
+    draws = posterior_draws(posterior, keyed, algorithm, n_draws=n_draws, stream=stream)
+    for n, draw in enumerate(draws, start=1):
+        if algorithm.draws_z_given_globals:
+            found = integrated(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
+        else:
+            found = Signal(draw.mean, np.zeros_like(mean))
+        # Welford's update: the squares of what a draw differs from the mean so far.
+        shift = found.mean - mean
+        mean += shift / n
+        squares += shift * (found.mean - mean)
+        within += (found.variance + 1 / draw.g_o - within) / n
+    return Prediction(mean, np.sqrt(squares / n_draws + within))
+
+
+def sample_rows(posterior: Posterior, n_rows: int, rng: np.random.Generator) -> Array:
+    """Draw new rows, noise included, n_rows x D: every row with globals drawn from the posterior."""
+    rows = []
+    # A draw of the globals serves some rows: rows of one draw are dependent, as rows of one data set are.
+    for n in np.diff(np.linspace(0, n_rows, min(n_rows, SAMPLED_GLOBALS) + 1).astype(int)):
+        view = posterior.sampled(rng)
+        shape = (n, posterior.n_features)
+        z = rng.random(shape) < expit(view.logit)
+        signal = (z * rng.normal(scale=view.g_w**-0.5, size=shape)) @ view.phi
+        rows.append(signal + rng.normal(scale=view.g_o**-0.5, size=signal.shape))
+    return np.concatenate(rows)

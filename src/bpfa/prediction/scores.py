@@ -1,0 +1,262 @@
+"""How good a model is: predictive log-likelihood and error on hidden entries, PSNR (MATH.md section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.checks import (
+    Array,
+    as_real_array,
+    check_array,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_number,
+)
+from bpfa._support.philox import MAX_SWEEP, Stream
+from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.data import ArrayRows, Batch
+from bpfa.inference.algorithms import Algorithm
+from bpfa.inference.progress import Posterior
+from bpfa.model.marginals import log_predictive
+from bpfa.model.posterior import GlobalPosterior
+
+__all__ = ["HeldOutScore", "PosteriorDraw", "held_out_score", "posterior_draws", "psnr"]
+
+# Rows predicted at a time.
+BLOCK_ROWS = 4096
+
+
+class PosteriorDraw(NamedTuple):
+    """A draw of what predicts the entries of some rows."""
+
+    x: Array
+    """z w, rows x features"""
+    phi: Array
+    """Features x columns"""
+    g_o: float
+    """Noise precision"""
+    g_w: float
+    """Weight precision"""
+
+    @property
+    def mean(self) -> Array:
+        """Prediction of every entry, rows x columns."""
+        return self.x @ self.phi
+
+
+class HeldOutScore(NamedTuple):
+    """Scores over hidden entries."""
+
+    log_likelihood: float
+    """Predictive log-likelihood per hidden entry."""
+    mse: float
+    """Mean squared error of the mean prediction."""
+    n_entries: int
+    """Number of hidden entries."""
+
+    @classmethod
+    def over(cls, scores: Iterable[HeldOutScore]) -> HeldOutScore:
+        """Return the score over the entries of several."""
+        log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
+        total = int(n_entries.sum())
+        return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)
+
+
+def posterior_draws(
+    posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
+) -> Iterator[PosteriorDraw]:
+    """Yield joint draws of globals and locals from q, the locals given the observed entries of the rows.
+
+    Structured algorithms draw the locals given a draw of the globals; in the others (expected view) the
+    locals are independent of the globals under q, and are drawn so.
+
+    Parameters
+    ----------
+    posterior : GlobalPosterior or ChainPosterior
+    batch : Batch
+    algorithm : Algorithm
+        The one the posterior was trained by.
+    n_draws : int
+    stream : Stream
+
+    Examples
+    --------
+    >>> from bpfa import algorithm
+    >>> from bpfa.inference.starts import random_posterior
+    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
+    >>> draws = posterior_draws(random_posterior(rows, 3, seed=0), rows.take(np.arange(5)),
+    ...                         algorithm("mf-ssvi"), n_draws=2, stream=Stream.from_seed(0))
+    >>> [draw.mean.shape for draw in draws]
+    [(5, 4), (5, 4)]
+    """
+    n_draws = check_integer("n_draws", n_draws, low=1, high=MAX_SWEEP // 2)
+    for name, value, kind in (
+        ("batch", batch, Batch),
+        ("algorithm", algorithm, Algorithm),
+        ("stream", stream, Stream),
+    ):
+        check_instance(name, value, kind)
+    local_stream, global_stream = stream.child("local"), stream.child("global")
+    views = (posterior.sampled(global_stream.generator(m)) for m in range(n_draws))
+    if algorithm.view == "expected":
+        if not isinstance(posterior, GlobalPosterior):
+            raise TypeError(
+                f"posterior: {type(posterior).__name__}; {algorithm.name!r} needs a GlobalPosterior"
+            )
+        algorithm.check_suits(posterior, batch)
+        draws, expected = local_stream.rows(batch.ids, 0), posterior.expected()
+        seen = batch.padded_to(expected.phi.shape[1])
+        samples = algorithm.local.samples(expected, seen, draws, n_draws)
+        for view, x in zip(views, samples, strict=True):
+            yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
+    else:
+        # A Gibbs chain goes on from one draw of the globals to the next, which change little: it is then as
+        # long as all draws together, where a fresh one would end after a few sweeps. The two-step form would
+        # need the weights of features that are off, too.
+        goes_on = isinstance(algorithm.local, Gibbs) and algorithm.local.blocked
+        state: LocalState | None = None
+        for m, view in enumerate(views):
+            samples = algorithm.local.samples(view, batch, local_stream.rows(batch.ids, m), 1, state)
+            x = next(samples)
+            yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
+            if goes_on:
+                state = LocalState((x != 0).astype(np.float64), x)
+
+
+def held_out_score(
+    posterior: Posterior,
+    data: Any,
+    hidden: Any,
+    algorithm: Algorithm,
+    *,
+    n_draws: int = 20,
+    seed: int | None = None,
+) -> HeldOutScore:
+    """Score the predictions of hidden entries.
+
+    Parameters
+    ----------
+    posterior : GlobalPosterior or ChainPosterior
+    data : array-like, shape (rows, columns)
+        With the true values at the hidden entries; NaN is missing.
+    hidden : boolean array-like of the same shape
+        True at the entries to hide from the local step and to score.
+    algorithm : Algorithm
+        The one the posterior was trained by.
+    n_draws : int
+        M, draws from the posterior.
+    seed : int, optional
+
+    Returns
+    -------
+    HeldOutScore
+
+    Examples
+    --------
+    >>> from bpfa import algorithm
+    >>> from bpfa.inference.starts import random_posterior
+    >>> y = np.random.default_rng(0).normal(size=(50, 4))
+    >>> hidden = np.zeros(y.shape, dtype=bool)
+    >>> hidden[:, 0] = True
+    >>> posterior = random_posterior(ArrayRows(y), 3, seed=0)
+    >>> score = held_out_score(posterior, y, hidden, algorithm("mf-ssvi"), seed=0)
+    >>> score.n_entries
+    50
+    """
+    rows = ArrayRows(data)
+    check_instance("posterior", posterior, Posterior)
+    if rows.n_columns != posterior.n_columns:
+        raise ValueError(f"data: {rows.n_columns} columns; expected {posterior.n_columns}, as the model has")
+    hidden = check_mask("hidden", hidden, rows.values.shape)
+    if not hidden.any():
+        raise ValueError("hidden: no entry is hidden; expected at least one")
+    if (hidden & ~rows.observed).any():
+        row, column = np.argwhere(hidden & ~rows.observed)[0]
+        raise ValueError(
+            f"hidden: the entry at row {row}, column {column} is NaN in data; expected its value"
+        )
+    stream = Stream.from_seed(seed).child("prediction")
+    scores = []
+    for first in range(0, rows.n_rows, BLOCK_ROWS):
+        ids = np.arange(first, min(first + BLOCK_ROWS, rows.n_rows))
+        truth, scored = rows.values[ids], hidden[ids]
+        batch = Batch(truth, rows.observed[ids] & ~scored, ids)
+        scores.append(score_rows(posterior, batch, truth, scored, algorithm, n_draws=n_draws, stream=stream))
+    return HeldOutScore.over(scores)
+
+
+def score_rows(
+    posterior: Posterior,
+    batch: Batch,
+    truth: Array,
+    hidden: NDArray[np.bool_],
+    algorithm: Algorithm,
+    *,
+    n_draws: int,
+    stream: Stream,
+    integrated: bool = False,
+    units: Array | None = None,
+) -> HeldOutScore:
+    """Score the hidden entries of some rows; `batch` is what the local step sees of them.
+
+    With `integrated`, the weights of every draw are integrated out where the algorithm lets them: the same
+    quantity with less variance. With `units`, one a column, entries are scored as multiplied by them.
+    """
+    integrated = integrated and algorithm.draws_z_given_globals
+    log_likelihood, mean = np.full(len(batch), -np.inf), np.zeros(truth.shape)
+    for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
+        if integrated:
+            log_density, expected = log_predictive(
+                draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, hidden
+            )
+        else:
+            expected = draw.mean
+            error2 = np.where(hidden, truth - expected, 0.0) ** 2
+            log_density = hidden.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
+            log_density -= draw.g_o / 2 * error2.sum(axis=1)
+        # log of the mean over draws of the row's density, not the mean of logs
+        log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
+        mean += expected / n_draws
+    n_entries = int(hidden.sum())
+    error = np.where(hidden, truth - mean, 0.0)
+    if units is not None:
+        error, log_likelihood = error * units, log_likelihood - hidden @ np.log(units)
+    squared_error, scale = (error**2).sum(), max(n_entries, 1)
+    return HeldOutScore(float(log_likelihood.sum() / scale), float(squared_error / scale), n_entries)
+
+
+def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -> float:
+    """Peak signal-to-noise ratio 20 log10(peak / rmse) in dB, over all pixels or some of them.
+
+    Parameters
+    ----------
+    truth, restored : array-like of one shape
+    where : boolean array-like of that shape, optional
+        Pixels to count: all, only missing or only observed ones differ by many dB, so say which.
+    peak : float
+        Largest possible pixel value.
+
+    Returns
+    -------
+    float
+        Infinity when the two agree everywhere.
+
+    Examples
+    --------
+    >>> round(psnr(np.zeros((2, 2)), np.full((2, 2), 2.55)), 9)
+    40.0
+    """
+    peak = check_number("peak", peak, low=0.0, open_low=True)
+    truth = as_real_array("truth", truth)
+    truth = check_array("truth", truth, truth.shape)
+    restored = check_array("restored", restored, truth.shape)
+    chosen = np.ones(truth.shape, dtype=bool) if where is None else check_mask("where", where, truth.shape)
+    if not chosen.any():
+        raise ValueError("where: no pixel is chosen; expected at least one")
+    mse = float(((truth - restored)[chosen] ** 2).mean())
+    return float("inf") if mse == 0 else float(10 * np.log10(peak**2 / mse))

@@ -1,0 +1,42 @@
+from functools import partial
+
+import numpy as np
+import pytest
+from cli_run import refused, runner
+
+import bpfa.images
+from bpfa.images.files import read_image
+
+data = pytest.importorskip("skimage.data")
+pytest.importorskip("typer")
+
+
+def test_demo(capfd, tmp_path, monkeypatch):
+    """On a corner of the photograph and with few steps, as the whole takes half a minute."""
+    monkeypatch.setattr(bpfa.images, "inpaint", partial(bpfa.images.inpaint, n_components=32))
+    monkeypatch.setattr("bpfa.cli.demo.STEPS", 40)
+    truth = data.camera()[100:180, 200:280]
+    monkeypatch.setattr(data, "camera", lambda: truth)
+    monkeypatch.chdir(tmp_path)
+    run = runner(capfd)
+    ran = run("demo", "--json", "--jobs", 1)
+    assert ran.status == 0
+    document = ran.document
+    psnr = document["psnr"]
+    assert set(psnr) == {"bpfa", "biharmonic", "cubic"}
+    assert all(score["missing"] > 15 and score["all"] > score["missing"] for score in psnr.values())
+    # Observed pixels are as they were: infinitely good, which JSON cannot say.
+    assert [score["observed"] for score in psnr.values()] == [None] * 3
+    assert document["missing_share"] == pytest.approx(0.8, abs=0.02)
+    folder = tmp_path / "bpfa-demo"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "after.png",
+        "before.png",
+        "report.html",
+        "uncertainty.png",
+    ]
+    after = read_image(folder / "after.png").values
+    error = (after.astype(float) - truth) ** 2
+    assert psnr["bpfa"]["all"] == pytest.approx(10 * np.log10(255**2 / error.mean()))
+    refused(run("demo"), "--force")
+    assert "dB" in run("demo", "--force", "--jobs", 1).out

@@ -1,0 +1,245 @@
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from cli_run import refused, runner
+from scipy import sparse
+
+import bpfa
+import bpfa.fitting.history
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("typer")
+
+SMALL = ("--components", 6, "--max-steps", 20, "--jobs", 1)
+NAMES = ["CD3", "CD4", "CD8", "CD19", "CD45"]
+RNG = np.random.default_rng(0)
+WHOLE = bpfa.draw_data(60, 5, 3, g_o=100.0, g_w=1.0, seed=0).y * 3 + 7
+MISSING = RNG.random(WHOLE.shape) < 0.2
+HOLES = np.where(MISSING, np.nan, WHOLE)
+
+
+@pytest.fixture
+def run(capfd):
+    return runner(capfd)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with one table in many kinds of files, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    frame = pandas.DataFrame(HOLES, columns=NAMES)
+    frame.insert(0, "donor", [f"p{i % 3}" for i in range(60)])
+    frame["age"] = np.arange(60)
+    frame.to_csv("t.csv", index=False)
+    np.save("t.npy", HOLES)
+    return tmp_path
+
+
+def fitted(run, source="t.npy", *options):
+    assert run("fit", source, "m.bpfa", *SMALL, *options).status == 0
+    return bpfa.BPFA.load("m.bpfa")
+
+
+def test_fit_saves_what_python_would(run, folder):
+    model = fitted(run)
+    same = bpfa.BPFA(6, max_steps=20, n_jobs=1, random_state=0).fit(HOLES)
+    np.testing.assert_array_equal(model.components_, same.components_)
+    assert sorted(path.name for path in folder.iterdir()) == ["m.bpfa", "t.csv", "t.npy"]
+
+
+def test_fit_starts_where_it_is_told(run, folder):
+    settings = fitted(run, "t.npy", "--init", "data", "--hide", 0.2).settings_
+    assert (settings.init, settings.options["hide"]) == ("data", 0.2)
+
+
+def test_fit_as_json(run, folder):
+    ran = run("fit", "t.npy", "m.bpfa", "--json", "--held-out", 0.1, "--components", 6, "--max-steps", 50)
+    document = ran.document
+    assert ran.err == ""
+    assert document["written"] == {"model": "m.bpfa"}
+    assert (document["rows"], document["columns"], document["steps"]) == (60, 5, 50)
+    assert len(document["noise_std"]) == 5
+    assert np.isfinite(document["held_out_log_likelihood"])
+    assert json.loads(run("fit", "t.npy", "n.bpfa", "--json", *SMALL).out)["held_out_mse"] is None
+
+
+def test_fit_that_revises_its_features(run, folder):
+    options = ("--held-out", 0.2, "--revise", "--components", 4, "--max-steps", 100, "--json")
+    document = run("fit", "t.npy", "m.bpfa", *options).document
+    assert document["features"] == len(bpfa.BPFA.load("m.bpfa").components_)
+
+
+def test_fit_with_patience_tells_of_the_model_that_is_kept(run, folder):
+    stopping = ("--held-out", 0.2, "--patience", 1, "--max-steps", 5000)
+    document = run("fit", "t.npy", "m.bpfa", "--json", "--components", 6, *stopping).document
+    history = bpfa.BPFA.load("m.bpfa").history_
+    assert document["stopped_by"] == "patience"
+    assert document["best_step"] < document["steps"]
+    assert document["held_out_log_likelihood"] == np.nanmax(history["held_out_log_likelihood"])
+
+
+def test_tables_keep_their_columns(run, folder):
+    fitted(run, "t.csv", "--columns", ",".join(NAMES))
+    for suffix in ("csv", "parquet", "tsv"):
+        name = f"filled.{suffix}"
+        ran = run("impute", "m.bpfa", "t.csv", name, "--std", f"std.{suffix}", "--json")
+        assert ran.document["filled"] == MISSING.sum()
+        read = {"parquet": pandas.read_parquet, "tsv": lambda path: pandas.read_csv(path, sep="\t")}
+        read = read.get(suffix, pandas.read_csv)
+        filled, std = read(name), read(f"std.{suffix}")
+        assert list(filled) == ["donor", *NAMES, "age"]
+        assert filled["age"].dtype == np.int64
+        np.testing.assert_allclose(filled[NAMES].to_numpy()[~MISSING], HOLES[~MISSING], rtol=1e-15)
+        assert filled[NAMES].notna().all(axis=None)
+        assert list(std) == NAMES
+        np.testing.assert_array_equal(std.to_numpy() > 0, MISSING)
+
+
+def test_observed_numbers_come_back_to_the_last_digit(run, folder):
+    fitted(run, "t.csv", "--columns", ",".join(NAMES))
+    assert run("impute", "m.bpfa", "t.csv", "filled.csv").status == 0
+    before, after = (path.read_text().splitlines() for path in (folder / "t.csv", folder / "filled.csv"))
+    for old, new in zip(before, after, strict=True):
+        for a, b in zip(old.split(","), new.split(","), strict=True):
+            assert a in ("", b)
+
+
+def test_imputing_arrays(run, folder):
+    model = fitted(run)
+    expected, std = model.impute(HOLES, return_std=True)
+    assert run("impute", "m.bpfa", "t.npy", "f.npy", "--std", "s.npz").status == 0
+    np.testing.assert_array_equal(np.load("f.npy"), expected)
+    with np.load("s.npz") as file:
+        np.testing.assert_array_equal(file["values"], std)
+    assert run("impute", "m.bpfa", "t.npy", "f.csv").status == 0
+    assert list(pandas.read_csv("f.csv")) == ["0", "1", "2", "3", "4"]
+
+
+def test_transform(run, folder):
+    model = fitted(run)
+    expected = model.transform(HOLES)
+    for name in ("w.npy", "w.npz", "w.csv", "w.parquet"):
+        assert run("transform", "m.bpfa", "t.npy", name).status == 0
+    np.testing.assert_array_equal(np.load("w.npy"), expected)
+    np.testing.assert_array_equal(sparse.load_npz("w.npz").toarray(), expected)
+    for frame in (pandas.read_csv("w.csv"), pandas.read_parquet("w.parquet")):
+        assert list(frame) == [f"bpfa{i}" for i in range(6)]
+        np.testing.assert_allclose(frame.to_numpy(), expected, rtol=1e-12)
+
+
+def test_anndata(run, folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(np.zeros_like(HOLES), layers={"raw": HOLES})
+    adata.var_names = NAMES
+    adata.obs["donor"] = "p7"
+    adata.write_h5ad("a.h5ad")
+    model = fitted(run, "a.h5ad", "--layer", "raw")
+    assert run("impute", "m.bpfa", "a.h5ad", "b.h5ad", "--layer", "raw").status == 0
+    filled = anndata.read_h5ad("b.h5ad")
+    np.testing.assert_array_equal(
+        filled.layers["bpfa_imputed"], model.impute(pandas.DataFrame(HOLES, columns=NAMES))
+    )
+    np.testing.assert_array_equal(filled.layers["raw"], HOLES)
+    assert filled.obsm["X_bpfa"].shape == (60, 6)
+    assert (filled.obs["donor"] == "p7").all()
+    refused(run("impute", "m.bpfa", "t.npy", "c.h5ad"), "c.h5ad", "as a copy of one")
+    refused(run("fit", "a.h5ad", "n.bpfa", "--layer", "none"), "layer='none'")
+
+
+def test_anndata_whose_absent_entries_are_missing(run, folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(sparse.csr_matrix(np.nan_to_num(HOLES)))
+    adata.var_names = NAMES
+    adata.write_h5ad("a.h5ad")
+    model = fitted(run, "a.h5ad", "--absent", "missing")
+    assert run("impute", "m.bpfa", "a.h5ad", "b.h5ad", "--absent", "missing").status == 0
+    filled, frame = anndata.read_h5ad("b.h5ad"), pandas.DataFrame(HOLES, columns=NAMES)
+    np.testing.assert_array_equal(filled.layers["bpfa_imputed"], model.impute(frame))
+    np.testing.assert_array_equal(filled.obsm["X_bpfa"], model.transform(frame))
+
+
+def test_options_of_the_kinds(run, folder):
+    sparse.save_npz("s.npz", sparse.csr_array(np.nan_to_num(HOLES)))
+    np.savez("two.npz", a=HOLES, b=HOLES)
+    refused(run("fit", "s.npz", "m.bpfa"), "absent")
+    fitted(run, "s.npz", "--absent", "missing")
+    refused(run("fit", "two.npz", "n.bpfa"), "key")
+    assert run("fit", "two.npz", "n.bpfa", "--key", "b", *SMALL).status == 0
+    refused(run("fit", "t.csv", "o.bpfa"), "donor", "not numbers")
+
+
+def test_cytometry(run, folder):
+    flowio = pytest.importorskip("flowio")
+    with open("c.fcs", "wb") as file:
+        flowio.create_fcs(file, np.abs(WHOLE).ravel(), ["a", "b", "c", "d", "e"], NAMES)
+    model = fitted(run, "c.fcs", "--columns", "CD4,CD8", "--cofactor", 0)
+    assert list(model.feature_names_in_) == ["CD4", "CD8"]
+    np.testing.assert_allclose(model.mean_, np.abs(WHOLE[:, 1:3]).mean(axis=0), rtol=1e-5)
+    assert run("transform", "m.bpfa", "c.fcs", "w.npy", "--cofactor", 0).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit", "none.csv", "n.bpfa"), ("none.csv", "no such file")),
+        (("fit", "t.png", "n.bpfa"), ("t.png", "suffix")),
+        (("fit", "cut.npy", "n.bpfa"), ("cut.npy",)),
+        (("fit", "t.npy", "m.bpfa"), ("MODEL m.bpfa", "--force")),
+        (("fit", "t.npy", "n.bpfa", "--patience", "3"), ("--patience 3",)),
+        (("fit", "t.npy", "n.bpfa", "--revise"), ("--revise: nothing is held out",)),
+        (("fit", "t.npy", "n.bpfa", "--init", "zero"), ("--init 'zero'", "principal")),
+        (("fit", "t.npy", "n.bpfa", "--hide", "2"), ("--hide 2", "<= 0.9")),
+        (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("layer",)),
+        (("fit", "t.csv", "n.bpfa", "--columns", "CD3,CD99"), ("CD99",)),
+        (("fit", "t.npy", "n.bpfa", "--checkpoint", "m.bpfa"), ("--checkpoint", "--resume")),
+        (("transform", "none.bpfa", "t.npy", "w.npy"), ("none.bpfa", "no such file")),
+        (("transform", "t.npy", "t.npy", "w.npy"), ("not a model",)),
+        (("transform", "m.bpfa", "t.npy", "w.txt"), ("w.txt", ".csv")),
+        (("transform", "m.bpfa", "t.npy", "w.h5ad"), ("w.h5ad", ".csv")),
+        (("transform", "m.bpfa", "wide.npy", "w.npy"), ("6 features", "5 features")),
+        (("impute", "m.bpfa", "t.npy", "t.npy"), ("OUT t.npy", "--force")),
+        (("impute", "m.bpfa", "t.npy", "o.npy", "--std", "o.npy"), ("is OUT too",)),
+        (("impute", "m.bpfa", "t.npy", "o.zarr"), ("o.zarr",)),
+        (("report", "none.bpfa"), ("none.bpfa", "no such file")),
+        (("report", "m.bpfa", "t.npy"), ("--force",)),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(run, folder, arguments, words):
+    fitted(run)
+    (folder / "cut.npy").write_bytes((folder / "t.npy").read_bytes()[:500])
+    np.save("wide.npy", np.ones((3, 6)))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused(run(*arguments), *words)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_interrupted_and_resumed(run, folder, monkeypatch):
+    add = bpfa.fitting.history.History.add
+
+    def interrupt(history, *arguments):
+        add(history, *arguments)
+        if len(history) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    command = ("fit", "t.npy", "m.bpfa", "--checkpoint", "c.bpfa", *SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(bpfa.fitting.history.History, "add", interrupt)
+        ran = run(*command)
+    assert ran.status == 130
+    assert "saved in c.bpfa" in ran.err
+    assert not (folder / "m.bpfa").exists()
+    refused(run(*command), "--checkpoint c.bpfa", "--resume")
+    assert run(*command, "--resume").status == 0
+    straight = bpfa.BPFA(6, max_steps=20, n_jobs=1, random_state=0).fit(HOLES)
+    np.testing.assert_array_equal(bpfa.BPFA.load("m.bpfa").components_, straight.components_)
+
+
+def test_report_beside_the_model(run, folder):
+    fitted(run, "t.csv", "--columns", ",".join(NAMES))
+    ran = run("report", "m.bpfa", "--json")
+    assert ran.document["written"] == {"report": "m.html"}
+    page = (folder / "m.html").read_text()
+    assert all(name in page for name in NAMES)

@@ -1,0 +1,188 @@
+"""Model files: they come back to the bit, survive a full disk, and refuse what is not theirs."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from builders import natural, random_posterior
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from bpfa import BPFA, ChainPosterior, draw_data
+from bpfa.backends.numpy import LocalState
+from bpfa.estimator import storage
+from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
+
+DATA = draw_data(60, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BPFA(n_components=3, max_steps=3, random_state=0).fit(DATA)
+
+
+@pytest.fixture(scope="module")
+def model_file(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model.bpfa"
+    fitted.save(path)
+    return path
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("per_column", [True, False])
+def test_posterior_comes_back_to_the_bit(joint, per_column, tmp_path):
+    posterior = random_posterior(np.random.default_rng(0), 10, 3, 4, per_column, joint, weights="active")
+    arrays, document = pack_posterior(posterior)
+    write_model(tmp_path / "a", arrays, document)
+    again = unpack_posterior(*read_model(tmp_path / "a"))
+    for name, value in natural(posterior).items():
+        np.testing.assert_array_equal(natural(again)[name], value, err_msg=name)
+    assert (again.priors, again.n_rows, again.weights) == (posterior.priors, 10, "active")
+    assert type(again.features) is type(posterior.features)
+
+
+def test_chain_comes_back_to_the_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    views = [random_posterior(rng, 10, 3, 4).sampled(rng) for _ in range(2)]
+    state = LocalState(np.round(rng.random((10, 3))), rng.normal(size=(10, 3)))
+    write_model(tmp_path / "a", *pack_posterior(ChainPosterior(tuple(views), state)))
+    again = unpack_posterior(*read_model(tmp_path / "a"))
+    assert isinstance(again, ChainPosterior)
+    for view, other in zip(views, again.views, strict=True):
+        for value, back in zip(view, other, strict=True):
+            np.testing.assert_array_equal(value, back)
+    np.testing.assert_array_equal(again.state.z, state.z)
+    np.testing.assert_array_equal(again.state.w, state.w)
+
+
+def test_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
+    path = tmp_path / "a.bpfa"
+    for value in (1.0, 2.0):
+        write_model(path, {"x": np.full(3, value)}, {"value": value})
+        assert read_model(path)[1] == {"value": value}
+    assert os.listdir(tmp_path) == ["a.bpfa"]
+
+
+def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.bpfa"
+    write_model(path, {"x": np.ones(3)}, {})
+
+    def fail(*args, **kwargs):
+        raise storage.SafetensorError("No space left on device")
+
+    monkeypatch.setattr(storage, "save_file", fail)
+    with pytest.raises(OSError, match=r"a\.bpfa: not written, and what was there is untouched: No space"):
+        write_model(path, {"x": np.zeros(3)}, {})
+    np.testing.assert_array_equal(read_model(path)[0]["x"], 1.0)
+    assert os.listdir(tmp_path) == ["a.bpfa"]
+
+
+def test_full_disk(tmp_path):
+    """The kernel refuses to let the file grow: the real error path of the library below."""
+    code = """
+        import resource, sys
+        import numpy as np
+        from bpfa.estimator.storage import write_model
+        write_model(sys.argv[1], {"x": np.ones(3)}, {})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            write_model(sys.argv[1], {"x": np.ones(100_000)}, {})
+        except OSError as error:
+            print("refused:", error)
+    """
+    path = tmp_path / "a.bpfa"
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), path], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith(f"refused: {path}: not written")
+    np.testing.assert_array_equal(read_model(path)[0]["x"], 1.0)
+    assert os.listdir(tmp_path) == ["a.bpfa"]
+
+
+@pytest.mark.parametrize("where", ["no/such/folder/a.bpfa", "file/a.bpfa"])
+def test_folder_that_cannot_be_written_is_refused_before_the_fit(where, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(OSError, match="cannot write there"):
+        BPFA(max_steps=10**9).fit(DATA, checkpoint=tmp_path / where)
+    with pytest.raises(OSError, match="expected the name of a file"):
+        BPFA(max_steps=10**9).fit(DATA, checkpoint=tmp_path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.bpfa: no such file"):
+        BPFA.load(tmp_path / "nothing.bpfa")
+
+
+def test_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "foreign"
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="not a model saved by bpfa"):
+        BPFA.load(path)
+    save_file({"x": np.ones(2)}, path)
+    with pytest.raises(ValueError, match="a safetensors file, but not a model saved by bpfa"):
+        BPFA.load(path)
+    write_model(path, {"x": np.ones(2)}, {"something": "else"})
+    with pytest.raises(ValueError, match=r"not a usable model .KeyError: 'parameters'"):
+        BPFA.load(path)
+
+
+def test_later_schema_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "SCHEMA", 2)
+    write_model(tmp_path / "a", {}, {})
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="schema '2', from a later bpfa; this one reads up to 1"):
+        read_model(tmp_path / "a")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_file_is_a_value_error_or_the_same_model(model_file, fitted, tmp_path, data):
+    """A byte changed, the end cut off, or something put in: never worse than a ValueError, never silent."""
+    content = bytearray(model_file.read_bytes())
+    kind = data.draw(st.sampled_from(["change", "cut", "insert", "header"]))
+    if kind == "cut":
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    elif kind == "insert":
+        at = data.draw(st.integers(0, len(content)))
+        content[at:at] = data.draw(st.binary(min_size=1, max_size=20))
+    else:
+        last = len(content) - 1 if kind == "change" else 2000
+        content[data.draw(st.integers(0, last))] ^= data.draw(st.integers(1, 255))
+    path = tmp_path / "damaged"
+    path.write_bytes(content)
+    try:
+        again = BPFA.load(path)
+    except ValueError:
+        return
+    # Only a change that means nothing, such as a space in the header, may pass.
+    np.testing.assert_array_equal(again.components_, fitted.components_)
+
+
+@given(
+    document=st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda inner: st.dictionaries(
+            st.sampled_from(
+                ["parameters", "settings", "posterior", "kind", "priors", "n_steps", "columns", "a"]
+            ),
+            inner,
+        ),
+        max_leaves=12,
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_any_document_is_a_value_error(document, tmp_path_factory):
+    path = tmp_path_factory.mktemp("fuzz") / "a"
+    write_model(path, {"mean": np.zeros(2), "scale": np.ones(2)}, document)
+    with pytest.raises(ValueError, match="not a usable model"):
+        BPFA.load(path)
+
+
+def test_document_is_plain_json(model_file):
+    _, document = read_model(model_file)
+    assert json.loads(json.dumps(document)) == document

@@ -1,0 +1,138 @@
+import re
+
+import numpy as np
+import pytest
+
+import bpfa
+from bpfa.images import inpaint
+from bpfa.images.files import Picture
+from bpfa.report import image_report, model_report
+from bpfa.report.charts import line_chart, ticks
+from bpfa.report.pictures import MAX_BYTES, atom, colour_map, frame, grey, picture_uri
+
+pytest.importorskip("jinja2")
+Image = pytest.importorskip("PIL.Image")
+
+RNG = np.random.default_rng(0)
+
+
+def restored(shape, name="a.png", **axes):
+    """A small image restored, and what it was."""
+    values = RNG.integers(0, 255, shape).astype(np.uint8)
+    missing = RNG.random(shape) < 0.5
+    result = inpaint(values, missing, patch_size=4, n_components=8, max_steps=10, random_state=0, **axes)
+    return result, Picture(name, values, axes.get("channel_axis"), axes.get("stack_axis"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((20, 16), {}),
+        ((20, 16, 3), {"channel_axis": 2}),
+        ((2, 20, 16), {"stack_axis": 0}),
+        ((5, 20, 16), {"channel_axis": 0}),
+        ((5, 20, 16, 3), {"channel_axis": 0, "stack_axis": 3}),
+    ],
+)
+def test_images_of_all_kinds(tmp_path, shape, axes):
+    result, picture = restored(shape, tmp_path / "a.png", **axes)
+    page = image_report(result, picture, command="bpfa inpaint a.png b.png")
+    assert page.startswith("<!doctype html>")
+    for part in ("Before and after", "Uncertainty", "Dictionary", "The fit", "Settings", "Run it again"):
+        assert part in page
+    assert page.count('<li data-use="') == result.model.n_components_used_
+    assert "bpfa inpaint a.png b.png" in page
+
+
+def test_patches_that_are_not_square(tmp_path):
+    values = RNG.normal(size=(20, 16))
+    result = inpaint(values, values > 1, patch_size=(3, 5), n_components=4, max_steps=5, random_state=0)
+    assert "Dictionary" in image_report(result, Picture(tmp_path / "a.npy", values), patch_size=(3, 5))
+
+
+def test_nothing_comes_from_elsewhere_and_nothing_is_executed(tmp_path):
+    name = '<img src=x onerror="alert(1)">.png'
+    result, picture = restored((20, 16), tmp_path / name)
+    page = image_report(result, picture, command="bpfa 'a&b' <script>alert(2)</script>")
+    assert name not in page
+    assert "<script>alert" not in page
+    assert page.count("<script>") == 1
+    addresses = re.findall(r"(?:src|href)\s*=\s*[\"']([^\"']*)|url\([\"']?([^\"')]*)", page)
+    assert addresses
+    assert all((a or b).startswith("data:") for a, b in addresses)
+    assert 'http-equiv="Content-Security-Policy" content="default-src \'none\'' in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_models():
+    pandas = pytest.importorskip("pandas")
+    y = bpfa.draw_data(80, 12, 4, g_o=100.0, g_w=1.0, seed=0).y
+    names = ["<b>bold</b>", *(f"gene{i}" for i in range(11))]
+    model = bpfa.BPFA(6, max_steps=60, held_out=0.1, random_state=0, verbose=0)
+    page = model_report(model.fit(pandas.DataFrame(y, columns=names)), title="m.bpfa")
+    assert "<b>bold" not in page
+    assert "&lt;b&gt;bold" in page
+    assert page.count('<li data-use="') == model.n_components_used_
+    assert page.count("<figcaption>") == 4
+    assert "bpfa.BPFA(held_out=0.1, max_steps=60, n_components=6" in page
+    plain = model_report(bpfa.BPFA(6, max_steps=5, random_state=0).fit(y), title="m.bpfa")
+    assert plain.count("<figcaption>") == 2
+
+
+def test_the_columns_shown_are_those_that_weigh_most():
+    y = np.array([1.0, 0, 0, 5, 0, -3]) * RNG.normal(size=(200, 1)) + 0.1 * RNG.normal(size=(200, 6))
+    model = bpfa.BPFA(4, max_steps=50, standardize=False, random_state=0).fit(y)
+    first = model_report(model, title="m").split("<li ")[1]
+    shown = re.findall(r'<th scope="row" title="(\d)"', first)
+    signs = re.findall(r'class="(plus|minus)"', first)
+    assert shown[:3] == ["3", "5", "0"]
+    assert signs[0] == signs[2] != signs[1]
+
+
+def test_large_pictures_become_small():
+    noise = RNG.integers(0, 256, (1200, 2400, 3), dtype=np.uint8)
+    assert len(picture_uri(noise)) < 1.4 * MAX_BYTES
+    assert picture_uri(noise[:8, :8]).startswith("data:image/png;base64,")
+
+
+def test_frames():
+    stack = np.arange(5 * 4 * 6 * 3).reshape(5, 4, 6, 3)
+    np.testing.assert_array_equal(frame(stack, 3, 0), stack[2])
+    np.testing.assert_array_equal(frame(stack, 1, 0), stack[2].mean(axis=0))
+    np.testing.assert_array_equal(frame(stack[0], None, 0), stack[0, 2])
+    np.testing.assert_array_equal(frame(np.moveaxis(stack, 0, 3), 2, 3), stack[2])
+
+
+def test_pixels():
+    values = np.array([[0.0, 5.0], [10.0, np.nan]])
+    np.testing.assert_array_equal(grey(values, 0, 10), [[0, 128], [255, 0]])
+    alpha = grey(values, 0, 10, np.isnan(values))
+    np.testing.assert_array_equal(alpha[..., 1], [[255, 255], [255, 0]])
+    assert grey(np.ones((2, 2)), 1, 1).shape == (2, 2)
+    ends = colour_map(np.array([[0.0, 7.0, 99.0]]), 7.0)
+    np.testing.assert_array_equal(ends, [[[0x44, 0x01, 0x54], [0xFD, 0xE7, 0x25], [0xFD, 0xE7, 0x25]]])
+    np.testing.assert_array_equal(atom(np.array([-2.0, 0, 1, 2]), (2, 2)), [[0, 128], [191, 255]])
+    assert atom(np.zeros(12), (2, 2)).shape == (2, 2, 3)
+
+
+def test_charts():
+    steps = np.arange(1, 5000)
+    chart = line_chart(steps, 1 / steps, title="a<b", x_label="step")
+    assert "a&lt;b: 0.0002" in chart
+    assert len(chart) < 20_000
+    points = np.array(
+        [pair.split(",") for pair in re.search(r'points="(.*?)"', chart)[1].split()], dtype=float
+    )
+    # Down is more on a screen: a falling curve.
+    assert (np.diff(points[:, 0]) > 0).all()
+    assert (np.diff(points[:, 1]) >= 0).all()
+    assert not line_chart(steps, np.full(len(steps), np.nan), title="a", x_label="b")
+    for values in ([3.0, 3.0], [0.0, 0.0], [-2.0, -2.0], [1e-300, 2e-300], [1e12, 1e12 + 1]):
+        assert "nan" not in line_chart(np.array([1, 2]), np.array(values), title="", x_label="")
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (3, 480), (-0.7, -0.69), (0, 1e-9), (0, 7e8)])
+def test_ticks_are_few_and_within(low, high):
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 7
+    assert low - 1e-12 <= found[0] < found[-1] <= high + 1e-9 * abs(high)

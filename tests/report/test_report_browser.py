@@ -1,0 +1,175 @@
+"""The report in a real browser: chromium without a screen, driven by Selenium (see `make browser`)."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import bpfa
+from bpfa.images import inpaint
+from bpfa.images.files import Picture
+from bpfa.report import image_report, model_report
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="no Selenium: make browser installs it")
+from selenium.webdriver.common.by import By  # noqa: E402 - not before it is known to be there
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no chromium: make browser installs it")
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.implicitly_wait(5)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Reports of an image and of a model."""
+    folder = tmp_path_factory.mktemp("reports")
+    rng = np.random.default_rng(0)
+    values = np.add.outer(3.0 * np.arange(60), np.arange(48)) + rng.normal(size=(60, 48))
+    missing = rng.random(values.shape) < 0.5
+    result = inpaint(values, missing, patch_size=6, n_components=16, max_steps=30, random_state=0)
+    page = image_report(result, Picture(folder / "a.npy", values), command="bpfa inpaint 'a b.npy' out.npy")
+    (folder / "image.html").write_text(page, encoding="utf-8")
+    y = bpfa.draw_data(300, 12, 5, g_o=100.0, g_w=1.0, seed=0).y * rng.uniform(1, 9, 12)
+    model = bpfa.BPFA(10, max_steps=60, held_out=0.1, random_state=0).fit(y)
+    (folder / "model.html").write_text(model_report(model, title="m.bpfa"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def opened(browser, pages, request):
+    """A page, open. At the end nothing may have gone wrong in it, and nothing been asked for elsewhere."""
+    address = (pages / request.param).as_uri()
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(address)
+    yield browser
+    assert browser.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    requests = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    # The page that the browser starts with may still ask for its parts.
+    asked = [request["request"]["url"] for request in requests if request["documentURL"] == address]
+    assert [url for url in asked if url != address and not url.startswith("data:")] == []
+    assert address in asked
+
+
+image = pytest.mark.parametrize("opened", ["image.html"], indirect=True)
+both = pytest.mark.parametrize("opened", ["image.html", "model.html"], indirect=True)
+
+
+def shown_width(browser):
+    """Return the share of the picture that is shown as it was, in percent."""
+    clip = browser.execute_script("return getComputedStyle(document.querySelector('.before')).clipPath")
+    hidden = browser.execute_script(
+        "const s = getComputedStyle(document.getElementById('slider')); return s.getPropertyValue('--at')"
+    )
+    assert "inset" in clip
+    return float(hidden.rstrip("%"))
+
+
+@image
+def test_the_slider_moves_by_keyboard(opened):
+    slider = opened.find_element(By.CSS_SELECTOR, "#slider input")
+    assert shown_width(opened) == 50
+    opened.execute_script("document.querySelector('#slider input').focus()")
+    webdriver.ActionChains(opened).send_keys(Keys.ARROW_RIGHT * 3).perform()
+    assert shown_width(opened) == 53
+    webdriver.ActionChains(opened).send_keys(Keys.HOME).perform()
+    assert shown_width(opened) == 0
+    assert slider.get_attribute("aria-valuetext") == "0 % as it was"
+
+
+@image
+def test_the_slider_moves_by_pointer(opened):
+    frame = opened.find_element(By.ID, "slider")
+    width = frame.size["width"]
+    drag = webdriver.ActionChains(opened).move_to_element_with_offset(frame, -width // 4, 0).click_and_hold()
+    drag.move_by_offset(width // 2, 30).release().perform()
+    assert shown_width(opened) == pytest.approx(75, abs=2)
+    webdriver.ActionChains(opened).move_to_element(frame).perform()
+    assert shown_width(opened) == pytest.approx(75, abs=2)
+    handle = opened.find_element(By.CLASS_NAME, "handle")
+    assert handle.rect["x"] == pytest.approx(frame.rect["x"] + 0.75 * width, abs=0.03 * width)
+
+
+@both
+def test_the_gallery_sorts(opened):
+    def order(key):
+        items = opened.find_elements(By.CSS_SELECTOR, "#gallery > li")
+        return [float(item.get_attribute(f"data-{key}")) for item in items]
+
+    assert order("use") == sorted(order("use"), reverse=True)
+    by_use, energies = order("index"), order("energy")
+    # Else the test of a sort by energy would be none.
+    differs = energies != sorted(energies, reverse=True)
+    assert differs or opened.current_url.endswith("image.html")
+    for key, descending in (("energy", True), ("index", False), ("use", True)):
+        button = opened.find_element(By.CSS_SELECTOR, f"button[data-sort={key}]")
+        button.send_keys(Keys.ENTER)
+        assert order(key) == sorted(order(key), reverse=descending)
+        pressed = opened.find_elements(By.CSS_SELECTOR, "button[aria-pressed=true]")
+        assert pressed == [button]
+        assert opened.find_element(By.ID, "status").get_attribute("textContent") == f"Sorted by {key}"
+        if key == "energy":
+            assert (order("index") != by_use) == differs
+    assert order("index") == by_use
+
+
+@both
+def test_the_command_is_copied(opened):
+    opened.find_element(By.ID, "copy").click()
+    command = opened.find_element(By.ID, "command").text
+    assert "bpfa" in command
+    answer = opened.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => done(document.getElementById('copy').textContent), 200)"
+    )
+    assert answer in ("Copied", "Selected")
+    if answer == "Selected":
+        assert opened.execute_script("return getSelection().toString()").strip() == command
+
+
+@both
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_the_screen_and_can_be_read(opened, width, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    colours = opened.execute_script(
+        "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+    )
+    ink, paper = (np.mean([int(n) for n in colour[4:-1].split(",")]) for colour in colours)
+    assert abs(ink - paper) > 150
+    assert (paper < ink) == (scheme == "dark")
+
+
+@image
+def test_pictures_are_there(opened):
+    sizes = opened.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
+    assert len(sizes) > 3
+    assert all(complete and width > 0 for complete, width in sizes)
