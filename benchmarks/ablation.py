@@ -36,7 +36,7 @@ RESULTS, FIGURE = HERE / "results" / "ablation.json", HERE / "figures" / "ablati
 SEEDS = (0, 1, 2)
 PATCH, N_POINTS = 8, 8
 # Share of a row's entries that its chain does not see, where entries are hidden.
-HIDE = defaults.HIDE
+DROPOUT = defaults.DROPOUT
 # Restorations of a picture at the end of a run.
 STRIDE, PICTURE_DRAWS = 2, 4
 # Log-likelihood per entry of standardised columns under a standard normal: what knowing nothing gives.
@@ -84,16 +84,16 @@ class Choice(NamedTuple):
 
     algorithm: str
     features: str
-    weights: str
+    weight_precision: str
     warm: bool
-    hide: float = 0.0
+    dropout: float = 0.0
     init: str = "random"
 
     def __str__(self) -> str:
         chains = ", chains go on" if self.warm else ""
-        hidden = f", {self.hide:.0%} hidden" if self.hide else ""
+        hidden = f", {self.dropout:.0%} hidden" if self.dropout else ""
         start = ", from components" if self.init == "principal" else ""
-        return f"{self.algorithm}, {self.features}, {self.weights} weights{chains}{hidden}{start}"
+        return f"{self.algorithm}, {self.features}, {self.weight_precision} weights{chains}{hidden}{start}"
 
 
 def grid(problem: Problem) -> Iterator[Choice]:
@@ -107,11 +107,11 @@ def grid(problem: Problem) -> Iterator[Choice]:
         if name == "gibbs":
             continue
         for features in ("factorised", "joint") if cell.view == "sampled" else ("factorised",):
-            for weights in ("all", "active") if cell.method != "MeanField" else ("all",):
+            for weight_precision in ("all", "active") if cell.method != "MeanField" else ("all",):
                 for warm in (False, True) if cell.method == "Gibbs" else (False,):
-                    yield Choice(name, features, weights, warm)
+                    yield Choice(name, features, weight_precision, warm)
     for features in ("factorised", "joint") if problem.picture is not None else ():
-        yield Choice("gibbs-ssvi", features, "active", warm=False, hide=HIDE)
+        yield Choice("gibbs-ssvi", features, "active", warm=False, dropout=DROPOUT)
     for features in ("factorised", "joint"):
         yield Choice("gibbs-ssvi", features, "active", warm=False, init="principal")
 
@@ -181,7 +181,7 @@ def load(name: str, folder: Path, seed: int) -> Data:
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train a cell for its time, and score it on the way and at the end."""
     problem, seed = PROBLEMS[settings["problem"]], settings["seed"]
-    name, features, weights, warm, hide, init = (settings[key] for key in Choice._fields)
+    name, features, weight_precision, warm, dropout, init = (settings[key] for key in Choice._fields)
     data, chosen = load(settings["problem"], context.data, seed), algorithm(name, n_jobs=1)
 
     def scored(posterior: Posterior) -> dict[str, float]:
@@ -207,7 +207,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         problem.n_features,
         algorithm=name,
         features=features,
-        weights=weights,
+        weight_precision=weight_precision,
         n_steps=None,
         batch_size=problem.batch_size,
         schedule=Schedule(*problem.schedule[features]),
@@ -215,7 +215,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         seed=seed,
         n_jobs=1,
         chains=ChainStore(data.rows.n_rows, problem.n_features) if warm else None,
-        **({"hide": hide} if hide else {}),
+        **({"dropout": dropout} if dropout else {}),
     )
     # Seconds of the processor: a cell has one thread, and what else the machine does costs it nothing.
     followed = follow(
@@ -312,13 +312,13 @@ def problem_table(results: dict[Choice, list[dict[str, Any]]]) -> str:
     return readme.table(headings, rows)
 
 
-def joint_line(results: dict[Choice, list[dict[str, Any]]], hide: float = 0.0) -> str:
+def joint_line(results: dict[Choice, list[dict[str, Any]]], dropout: float = 0.0) -> str:
     """How soon joint features reach the final score of factorised ones, and whether they end above it."""
     plain = results.get(Choice("gibbs-ssvi", "factorised", "all", warm=False))
-    joint = results.get(Choice("gibbs-ssvi", "joint", "active", warm=False, hide=hide))
+    joint = results.get(Choice("gibbs-ssvi", "joint", "active", warm=False, dropout=dropout))
     if not plain or not joint:
         return ""
-    what = f"active weights and {hide:.0%} hidden" if hide else "active weights"
+    what = f"active weights and {dropout:.0%} hidden" if dropout else "active weights"
     final = mean_curve(plain)[-1]
     reached = time_to(mean_curve(joint), final[1])
     when = "never reach" if reached is None else f"reach after {reached / final[0]:.0%} of the time"
@@ -337,7 +337,7 @@ def markdown(records: Sequence[Record]) -> str:
             seeds = max(len(found) for found in results.values())
             seconds = max(record["settings"]["seconds"] for record in records)
             heading = f"{problem.capitalize()}, {seconds:g} s each, {seeds} seed{'s' * (seeds > 1)}:"
-            parts += [heading, problem_table(results), joint_line(results), joint_line(results, HIDE)]
+            parts += [heading, problem_table(results), joint_line(results), joint_line(results, DROPOUT)]
     parts.append("![Log-likelihood against time](figures/ablation.png)")
     return "\n\n".join(filter(None, parts))
 
@@ -346,9 +346,9 @@ def marker_of(choice: Choice) -> str:
     """What tells the lines of a colour apart."""
     if choice.init == "principal":
         return "D"
-    if choice.hide:
+    if choice.dropout:
         return "s"
-    return "o" if choice.weights == "active" else "^"
+    return "o" if choice.weight_precision == "active" else "^"
 
 
 def plot(records: Sequence[Record]) -> None:

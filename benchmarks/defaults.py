@@ -37,7 +37,7 @@ VARIATIONS: list[dict[str, Any]] = [
     {"step_delay": 5.0, "step_decay": 0.5},
     {"step_decay": 0.75},
     {"features": "factorised"},
-    {"weights": "all"},
+    {"weight_precision": "all"},
     {"burn_in": 1},
     {"burn_in": 10},
     {"noise": "shared"},

@@ -31,7 +31,7 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import DeviceBatch, rows_on_device
 from bpfa.backends.cuda.runtime import cupy_module, on_device
 from bpfa.data import ArrayRows, read_batches
-from bpfa.images.patches import PatchRows
+from bpfa.data.patches import PatchRows
 from bpfa.inference.starts import principal_posterior, random_posterior
 from bpfa.inference.svi import svi, svi_step
 
@@ -374,7 +374,7 @@ def tables(results: dict, arguments: argparse.Namespace) -> None:
                 n_steps=n_epochs * per_epoch,
                 batch_size=batch_size,
                 schedule=Schedule(),
-                weights="active",
+                weight_precision="active",
                 seed=0,
                 device=arguments.device,
             )

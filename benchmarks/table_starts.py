@@ -22,7 +22,7 @@ from benchmarks.defaults import MASK_SEED, ROWS, cut, scores
 from benchmarks.matrices import Array, Task, hide, load, missing_file
 from benchmarks.readme import table
 from bpfa import BPFA, draw_data
-from bpfa.selection.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_GROWTH, SPARSE_HIDE
+from bpfa.selection.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_DROPOUT, SPARSE_GROWTH
 
 RESULTS = Path(__file__).parent / "results" / "table_starts.json"
 HIDDEN = 0.075
@@ -126,7 +126,12 @@ def measure(task: Task) -> dict[str, Any]:
     if own["init"] == "common":
         return {"chosen": "sparse", "dense": dense, "sparse": own}
     n_features = min(SPARSE_GROWTH * dense["components"], MOST_SPARSE)
-    settings = {"n_components": n_features, "init": "common", "hide": SPARSE_HIDE, "max_steps": SOME_STEPS}
+    settings = {
+        "n_components": n_features,
+        "init": "common",
+        "dropout": SPARSE_DROPOUT,
+        "max_steps": SOME_STEPS,
+    }
     return {"chosen": "dense", "dense": dense, "sparse": fitted(task, **settings)}
 
 

@@ -95,7 +95,9 @@ def training(rows: Rows, problem: Problem, idea: Idea, seed: int) -> Iterator[Pr
     """Learn with an idea, for ever."""
     stream, N = Stream.from_seed(seed), rows.n_rows
     chosen = algorithm("gibbs-ssvi", n_jobs=1, burn_in=idea.burn_in, n_samples=idea.n_samples)
-    posterior = random_posterior(rows, problem.n_features, seed=seed, features="joint", weights="active")
+    posterior = random_posterior(
+        rows, problem.n_features, seed=seed, features="joint", weight_precision="active"
+    )
     # The step sizes that suit both forms of the features.
     schedule = Schedule(*(idea.schedule or problem.schedule["factorised"]))
     step, seconds, phi = 0, 0.0, np.empty(0)

@@ -1,4 +1,4 @@
-"""Entries that chains do not see while features learn from them (`hide`)."""
+"""Entries that chains do not see while features learn from them (`dropout`)."""
 
 from dataclasses import fields, replace
 
@@ -13,7 +13,7 @@ from bpfa.images import inpaint
 from bpfa.model.sums import LocalSums
 from bpfa.model.view import GlobalView
 
-HIDE = 0.3
+DROPOUT = 0.3
 
 
 @pytest.fixture
@@ -27,27 +27,29 @@ def rows():
 
 def test_the_share_that_is_hidden(rows):
     _, batch, draws = rows
-    hidden = draws.hidden(HIDE, batch.n_columns)
-    assert hidden.mean() == pytest.approx(HIDE, abs=4 * np.sqrt(HIDE * (1 - HIDE) / hidden.size))
-    np.testing.assert_allclose(hidden.mean(axis=0), HIDE, atol=4 * np.sqrt(HIDE * (1 - HIDE) / len(hidden)))
-    assert not draws.hidden(0.0, batch.n_columns).any()
+    dropped = draws.dropped(DROPOUT, batch.n_columns)
+    assert dropped.mean() == pytest.approx(DROPOUT, abs=4 * np.sqrt(DROPOUT * (1 - DROPOUT) / dropped.size))
+    np.testing.assert_allclose(
+        dropped.mean(axis=0), DROPOUT, atol=4 * np.sqrt(DROPOUT * (1 - DROPOUT) / len(dropped))
+    )
+    assert not draws.dropped(0.0, batch.n_columns).any()
 
 
 def test_other_entries_at_every_step_and_in_every_row(rows):
     _, batch, draws = rows
-    hidden = draws.hidden(HIDE, batch.n_columns)
-    assert (hidden != replace(draws, step=4).hidden(HIDE, batch.n_columns)).mean() > 0.3
-    assert (hidden[1:] != hidden[:-1]).mean() > 0.3
-    alone = replace(draws, ids=draws.ids[7:8]).hidden(HIDE, batch.n_columns)
-    np.testing.assert_array_equal(alone[0], hidden[7])
+    dropped = draws.dropped(DROPOUT, batch.n_columns)
+    assert (dropped != replace(draws, step=4).dropped(DROPOUT, batch.n_columns)).mean() > 0.3
+    assert (dropped[1:] != dropped[:-1]).mean() > 0.3
+    alone = replace(draws, ids=draws.ids[7:8]).dropped(DROPOUT, batch.n_columns)
+    np.testing.assert_array_equal(alone[0], dropped[7])
 
 
 def test_chains_do_not_see_what_features_learn_from(rows):
-    """Other values at the hidden entries change what features and the noise learn, but neither z nor w."""
+    """Other values at the dropped entries change what features and the noise learn, but neither z nor w."""
     view, batch, draws = rows
-    hidden = draws.hidden(HIDE, batch.n_columns)
-    other = Batch(batch.values + 5.0 * hidden, batch.observed, batch.ids)
-    method = local.Gibbs(hide=HIDE)
+    dropped = draws.dropped(DROPOUT, batch.n_columns)
+    other = Batch(batch.values + 5.0 * dropped, batch.observed, batch.ids)
+    method = local.Gibbs(dropout=DROPOUT)
     sums, changed = method.sums(view, batch, draws), method.sums(view, other, draws)
     np.testing.assert_array_equal(changed.n, sums.n)
     np.testing.assert_array_equal(changed.T, sums.T)
@@ -55,7 +57,7 @@ def test_chains_do_not_see_what_features_learn_from(rows):
     assert np.abs(changed.S - sums.S).max() > 1.0
     assert changed.SSE > 2 * sums.SSE
     # The whole of it, put together by hand.
-    states = local.Gibbs().chain(view, batch.without(hidden), draws, method.burn_in + method.n_samples)
+    states = local.Gibbs().chain(view, batch.without(dropped), draws, method.burn_in + method.n_samples)
     after_each = [LocalSums.of(view, batch, moments(view, state)) for state in states]
     expected = LocalSums.average(after_each[method.burn_in :])
     for field in fields(LocalSums):
@@ -64,7 +66,7 @@ def test_chains_do_not_see_what_features_learn_from(rows):
 
 def test_predictions_see_everything(rows):
     view, batch, draws = rows
-    plain, hiding = (local.Gibbs(hide=hide) for hide in (0.0, HIDE))
+    plain, hiding = (local.Gibbs(dropout=dropout) for dropout in (0.0, DROPOUT))
     for ours, theirs in zip(
         hiding.samples(view, batch, draws, 2), plain.samples(view, batch, draws, 2), strict=True
     ):
@@ -76,41 +78,48 @@ def test_predictions_see_everything(rows):
 
 @pytest.mark.parametrize("features", ["factorised", "joint"])
 def test_training(features):
-    """The noise is what hidden entries are off by: a little more than it is, where columns are many."""
+    """The noise is what dropped entries are off by: a little more than it is, where columns are many."""
     data = draw_data(2000, 16, 4, g_o=25.0, g_w=1.0, seed=0)
 
-    def noise_std(hide):
-        options = {"features": features, "weights": "active", "n_steps": 300, "seed": 0, "hide": hide}
+    def noise_std(dropout):
+        options = {
+            "features": features,
+            "weight_precision": "active",
+            "n_steps": 300,
+            "seed": 0,
+            "dropout": dropout,
+        }
         return list(train(data.y, 8, **options))[-1].posterior.noise_std
 
-    assert noise_std(0.0) < noise_std(HIDE) < 1.3 * 0.2
+    assert noise_std(0.0) < noise_std(DROPOUT) < 1.3 * 0.2
 
 
 @pytest.mark.parametrize("name", ["mimno-svi", "gibbs"])
 def test_for_gibbs_ssvi_alone(name):
-    with pytest.raises(ValueError, match=rf"hide=0\.3: for 'gibbs-ssvi', not for '{name}'"):
-        algorithm(name, hide=HIDE)
+    with pytest.raises(ValueError, match=rf"dropout=0\.3: for 'gibbs-ssvi', not for '{name}'"):
+        algorithm(name, dropout=DROPOUT)
 
 
-@pytest.mark.parametrize("hide", [-0.1, 0.95, np.nan])
-def test_bad_shares(hide):
-    with pytest.raises(ValueError, match=r"hide=.*: expected a number >= 0 and <= 0\.9"):
-        algorithm("gibbs-ssvi", hide=hide)
+@pytest.mark.parametrize("dropout", [-0.1, 0.95, np.nan])
+def test_bad_shares(dropout):
+    with pytest.raises(ValueError, match=r"dropout=.*: expected a number >= 0 and <= 0\.9"):
+        algorithm("gibbs-ssvi", dropout=dropout)
 
 
 def test_not_where_chains_go_on():
-    with pytest.raises(ValueError, match=r"hide=0\.3: expected 0 where chains go on"):
-        train(np.ones((5, 2)), 3, hide=HIDE, chains=ChainStore(5, 3))
+    with pytest.raises(ValueError, match=r"dropout=0\.3: expected 0 where chains go on"):
+        train(np.ones((5, 2)), 3, dropout=DROPOUT, chains=ChainStore(5, 3))
 
 
 def test_of_a_fit(tmp_path):
     """A fit hides entries from its chains, and its file says so; predictions see everything."""
     data = draw_data(300, 12, 4, g_o=50.0, g_w=1.0, seed=0)
     plain, hiding = (
-        BPFA(4, max_steps=20, random_state=0, n_jobs=1, hide=hide).fit(data.y) for hide in (0.0, HIDE)
+        BPFA(4, max_steps=20, random_state=0, n_jobs=1, dropout=dropout).fit(data.y)
+        for dropout in (0.0, DROPOUT)
     )
     assert plain.posterior_.noise_std < hiding.posterior_.noise_std
-    assert hiding.settings_.options["hide"] == HIDE
+    assert hiding.settings_.options["dropout"] == DROPOUT
     hiding.save(tmp_path / "model")
     loaded = BPFA.load(tmp_path / "model")
     assert loaded.settings_ == hiding.settings_
@@ -119,17 +128,19 @@ def test_of_a_fit(tmp_path):
 
 @pytest.mark.parametrize("name", ["mf-ssvi", "mimno-svi", "gibbs"])
 def test_of_a_fit_that_cannot_hide(name):
-    with pytest.raises(ValueError, match=r"hide=0\.3: for 'gibbs-ssvi'"):
-        BPFA(2, algorithm=name, max_steps=2, hide=HIDE).fit(np.random.default_rng(0).normal(size=(20, 3)))
+    with pytest.raises(ValueError, match=r"dropout=0\.3: for 'gibbs-ssvi'"):
+        BPFA(2, algorithm=name, max_steps=2, dropout=DROPOUT).fit(
+            np.random.default_rng(0).normal(size=(20, 3))
+        )
 
 
-@pytest.mark.parametrize(("share", "hide"), [(0.2, 0.1), (0.6, 0.0)])
-def test_of_pictures(share, hide):
+@pytest.mark.parametrize(("share", "dropout"), [(0.2, 0.1), (0.6, 0.0)])
+def test_of_pictures(share, dropout):
     """By default where few pixels are observed; never by another algorithm."""
     rng = np.random.default_rng(0)
     picture, missing = rng.normal(size=(16, 16)), rng.random((16, 16)) > share
     small = {"patch_size": 4, "n_components": 4, "max_steps": 2, "n_draws": 2, "random_state": 0}
-    assert inpaint(picture, missing, **small).model.settings_.options["hide"] == hide
-    assert inpaint(picture, missing, hide=0.5, **small).model.settings_.options["hide"] == 0.5
+    assert inpaint(picture, missing, **small).model.settings_.options["dropout"] == dropout
+    assert inpaint(picture, missing, dropout=0.5, **small).model.settings_.options["dropout"] == 0.5
     for name in ("mf-ssvi", "mimno-svi", "gibbs"):
-        assert not inpaint(picture, missing, algorithm=name, **small).model.settings_.options.get("hide")
+        assert not inpaint(picture, missing, algorithm=name, **small).model.settings_.options.get("dropout")

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.gpu
 METHODS = {
     "gibbs": ("Gibbs", {"burn_in": 2, "n_samples": 2}),
     "gibbs two-step": ("Gibbs", {"burn_in": 2, "n_samples": 2, "blocked": False}),
-    "gibbs, entries hidden": ("Gibbs", {"burn_in": 2, "n_samples": 2, "hide": 0.3}),
+    "gibbs, dropout": ("Gibbs", {"burn_in": 2, "n_samples": 2, "dropout": 0.3}),
     "spike-slab": ("SpikeSlab", {"n_sweeps": 3}),
     "mean-field": ("MeanField", {"n_sweeps": 3}),
 }
@@ -286,7 +286,7 @@ def test_a_fit_equals_that_of_the_cpu(name, features, share):
         "dtype": "float64",
     }
     if not name.startswith("mf"):
-        options["weights"] = "active"
+        options["weight_precision"] = "active"
     runs = [list(train(y, 8, device=device, **options)) for device in ("cpu", "cuda")]
     for ours, theirs in zip(*runs, strict=True):
         a, b = on_host(ours.posterior), on_host(theirs.posterior)

@@ -65,8 +65,8 @@ def assert_same_steps(ours, theirs):
         {"algorithm": "mimno-svi"},
         {"dtype": "float64"},
         {"blocked": False},
-        {"weights": "active"},
-        {"hide": 0.2},
+        {"weight_precision": "active"},
+        {"dropout": 0.2},
         {"features": "joint"},
     ],
 )

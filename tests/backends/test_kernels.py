@@ -28,7 +28,7 @@ from bpfa.model.view import GlobalView
 METHODS = {
     "gibbs": ("Gibbs", {"burn_in": 2, "n_samples": 2}),
     "gibbs two-step": ("Gibbs", {"burn_in": 2, "n_samples": 2, "blocked": False}),
-    "gibbs, entries hidden": ("Gibbs", {"burn_in": 2, "n_samples": 2, "hide": 0.3}),
+    "gibbs, dropout": ("Gibbs", {"burn_in": 2, "n_samples": 2, "dropout": 0.3}),
     "spike-slab": ("SpikeSlab", {"n_sweeps": 3}),
     "mean-field": ("MeanField", {"n_sweeps": 3}),
 }

@@ -51,8 +51,8 @@ def test_fit_saves_what_python_would(run, folder):
 
 
 def test_fit_starts_where_it_is_told(run, folder):
-    settings = fitted(run, "t.npy", "--init", "data", "--hide", 0.2).settings_
-    assert (settings.init, settings.options["hide"]) == ("data", 0.2)
+    settings = fitted(run, "t.npy", "--init", "data", "--dropout", 0.2).settings_
+    assert (settings.init, settings.options["dropout"]) == ("data", 0.2)
 
 
 def test_fit_as_json(run, folder):
@@ -191,7 +191,7 @@ def test_cytometry(run, folder):
         (("fit", "t.npy", "n.bpfa", "--patience", "3"), ("--patience 3",)),
         (("fit", "t.npy", "n.bpfa", "--revise"), ("--revise: nothing is held out",)),
         (("fit", "t.npy", "n.bpfa", "--init", "zero"), ("--init 'zero'", "principal")),
-        (("fit", "t.npy", "n.bpfa", "--hide", "2"), ("--hide 2", "<= 0.9")),
+        (("fit", "t.npy", "n.bpfa", "--dropout", "2"), ("--dropout 2", "<= 0.9")),
         (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("layer",)),
         (("fit", "t.csv", "n.bpfa", "--columns", "CD3,CD99"), ("CD99",)),
         (("fit", "t.npy", "n.bpfa", "--checkpoint", "m.bpfa"), ("--checkpoint", "--resume")),

@@ -12,7 +12,7 @@ N, D = 3_000_000, 64
 CODE = """
 import itertools, re, sys
 import numpy as np
-from bpfa.data import HiddenRows, StandardisedRows, column_moments, open_rows, read_batches, sample_ids
+from bpfa.data import HeldOutRows, StandardisedRows, column_moments, open_rows, read_batches, sample_ids
 from bpfa._support.philox import Stream
 
 def peak():

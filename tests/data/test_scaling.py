@@ -12,7 +12,7 @@ from bpfa import ArrayRows
 from bpfa._support.philox import Stream
 from bpfa.data import (
     FileRows,
-    HiddenRows,
+    HeldOutRows,
     StandardisedRows,
     TableRows,
     chunk_edges,
@@ -145,7 +145,7 @@ def test_standardised_rows_have_mean_0_and_scale_1(source, dtype):
 
 def test_what_a_source_has_comes_through():
     rows = Stored(np.ones((10, 2)))
-    for wrapped in (StandardisedRows(rows, [0, 0], [1, 1]), HiddenRows(rows, 0.5, STREAM)):
+    for wrapped in (StandardisedRows(rows, [0, 0], [1, 1]), HeldOutRows(rows, 0.5, STREAM)):
         np.testing.assert_array_equal(chunk_edges(wrapped), rows.chunk_edges)
         assert column_names(wrapped) == ["a", "b"]
         assert wrapped.name == "stored"
@@ -158,8 +158,8 @@ def test_what_a_source_has_comes_through():
 def test_hidden_entries_are_the_same_whenever_a_row_is_read(monkeypatch):
     rng = np.random.default_rng(0)
     values = np.where(rng.random((300, 70)) < 0.3, np.nan, rng.normal(size=(300, 70)))
-    rows = HiddenRows(Stored(values), 0.2, STREAM)
-    batch, truth, hidden = rows.take_hidden(np.arange(300))
+    rows = HeldOutRows(Stored(values), 0.2, STREAM)
+    batch, truth, hidden = rows.take_held_out(np.arange(300))
     np.testing.assert_array_equal(batch.observed, ~np.isnan(values) & ~hidden)
     np.testing.assert_array_equal(truth[hidden], values[hidden])
     assert not np.isnan(values[hidden]).any()
@@ -169,7 +169,7 @@ def test_hidden_entries_are_the_same_whenever_a_row_is_read(monkeypatch):
     # By rows and by columns too.
     assert np.isin(hidden.sum(axis=0), range(20, 70)).all()
     odd = np.array([299, 5, 5, 17])
-    again, _, hidden_again = rows.take_hidden(odd)
+    again, _, hidden_again = rows.take_held_out(odd)
     np.testing.assert_array_equal(hidden_again, hidden[odd])
     np.testing.assert_array_equal(again.observed, batch.observed[odd])
     monkeypatch.setattr("bpfa.data.held_out.DRAWS", 500)
@@ -178,14 +178,14 @@ def test_hidden_entries_are_the_same_whenever_a_row_is_read(monkeypatch):
         np.testing.assert_array_equal(other.observed, batch.observed[other.ids])
     other = next(read_batches(rows, 20, STREAM))
     np.testing.assert_array_equal(other.observed, batch.observed[other.ids])
-    _, _, different = HiddenRows(Stored(values), 0.2, Stream.from_seed(1)).take_hidden(np.arange(300))
+    _, _, different = HeldOutRows(Stored(values), 0.2, Stream.from_seed(1)).take_held_out(np.arange(300))
     assert (different != hidden).any()
 
 
 def test_nothing_or_all_can_be_hidden():
     rows = ArrayRows(np.ones((50, 3)))
-    assert HiddenRows(rows, 0.0, STREAM).take(np.arange(50)).complete
-    assert not HiddenRows(rows, 1.0, STREAM).take(np.arange(50)).observed.any()
+    assert HeldOutRows(rows, 0.0, STREAM).take(np.arange(50)).complete
+    assert not HeldOutRows(rows, 1.0, STREAM).take(np.arange(50)).observed.any()
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_nothing_or_all_can_be_hidden():
         (lambda rows: StandardisedRows(rows, [0.0], [1.0, 1.0]), "mean: shape"),
         (lambda rows: StandardisedRows(rows, [0.0, 0.0], [1.0, 0.0]), "scale: 0 is the smallest"),
         (lambda rows: StandardisedRows([[1.0]], [0.0], [1.0]), "rows: list"),
-        (lambda rows: HiddenRows(rows, 1.5, STREAM), "fraction=1.5"),
-        (lambda rows: HiddenRows(rows, 0.5, 3), "stream: int"),
+        (lambda rows: HeldOutRows(rows, 1.5, STREAM), "fraction=1.5"),
+        (lambda rows: HeldOutRows(rows, 0.5, 3), "stream: int"),
     ],
 )
 def test_bad_arguments(call, match):
@@ -206,4 +206,4 @@ def test_bad_arguments(call, match):
 def test_names_of_a_table_come_through():
     pandas = pytest.importorskip("pandas")
     rows = TableRows(pandas.DataFrame({"x": [1.0], "y": [2.0]}))
-    assert column_names(HiddenRows(rows, 0.1, STREAM)) == ["x", "y"]
+    assert column_names(HeldOutRows(rows, 0.1, STREAM)) == ["x", "y"]

@@ -111,7 +111,7 @@ CALLS = {
             **dict.fromkeys("ab", POSITIVE_ARRAY),
             "priors": [*PRIORS, None],
             "n_rows": INTEGER,
-            "weights": ["idle", None],
+            "weight_precision": ["idle", None],
         },
     ),
     "FactorisedFeatures": (
@@ -212,13 +212,13 @@ CALLS = {
         {
             "posterior": POSTERIOR,
             "data": Y,
-            "hidden": np.eye(N, D, dtype=bool),
+            "held_out": np.eye(N, D, dtype=bool),
             "algorithm": bpfa.algorithm("mf-svi"),
         },
         {
             "posterior": [CHAIN, None],
             "data": [*DATA, np.ones((N, D + 1))],
-            "hidden": [*MASK, np.zeros((N, D), dtype=bool)],
+            "held_out": [*MASK, np.zeros((N, D), dtype=bool)],
             "algorithm": ["mf-svi", None],
             "n_draws": [*INTEGER, 2**16],
             "seed": SEED,
@@ -335,7 +335,7 @@ def test_mask_beside_a_source_of_rows_is_refused():
 
 
 def test_hidden_entry_without_a_value_is_refused():
-    with pytest.raises(ValueError, match="hidden: the entry at row 5, column 2 is NaN"):
+    with pytest.raises(ValueError, match="held_out: the entry at row 5, column 2 is NaN"):
         bpfa.held_out_score(POSTERIOR, with_entry(Y, np.nan), np.ones((N, D)), bpfa.algorithm("mf-svi"))
 
 

@@ -370,9 +370,13 @@ def test_a_model_without_fit_says_nothing(name):
         ("calibration", {"levels": (0.5, 1.0)}, r"levels=\(0\.5, 1\.0\): expected numbers between 0 and 1"),
         ("calibration", {"levels": ()}, r"levels=\(\): expected numbers between 0 and 1, at least one"),
         ("calibration", {"n_draws": 0}, "n_draws=0: expected an integer >= 1"),
-        ("calibration", {"hidden": np.zeros((400, 4))}, "hidden: no entry is hidden among 400 rows"),
-        ("variance_explained", {"hidden": np.ones((3, 4))}, r"hidden: shape \(3, 4\), expected \(400, 4\)"),
-        ("variance_explained", {"hidden": np.ones((400, 4))}, "hidden: the entry at row .* is missing"),
+        ("calibration", {"held_out": np.zeros((400, 4))}, "held_out: no entry is held out among 400 rows"),
+        (
+            "variance_explained",
+            {"held_out": np.ones((3, 4))},
+            r"held_out: shape \(3, 4\), expected \(400, 4\)",
+        ),
+        ("variance_explained", {"held_out": np.ones((400, 4))}, "held_out: the entry at row .* is missing"),
         ("variance_explained", {"n_draws": 0}, "n_draws=0: expected an integer from 1"),
     ],
 )
@@ -383,7 +387,7 @@ def test_bad_arguments(model, X, name, arguments, error):
 
 
 def test_too_few_rows_to_hide_any(model, X):
-    with pytest.raises(ValueError, match="X: no entry is hidden among 1 rows; expected more of them"):
+    with pytest.raises(ValueError, match="X: no entry is held out among 1 rows; expected more of them"):
         model.calibration(as_names(np.full((1, 4), 5.0)))
 
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from bpfa import ALGORITHMS, BPFA, ArrayRows, Checkpoint, NonFiniteError, draw_data, open_rows
 from bpfa._support.philox import Stream
-from bpfa.data import HiddenRows
+from bpfa.data import HeldOutRows
 from bpfa.estimator.storage import pack_posterior
 
 N, D, K = 400, 6, 3
@@ -151,7 +151,7 @@ def test_standardising_is_undone():
     other = scaled.inverse_transform(scaled.transform(X))
     assert np.sqrt(np.mean(((in_units(restored) - other) / SCALES) ** 2)) < 0.05
     # A density is divided by the scale of its column: the mean logarithm over the entries that are scored.
-    _, _, scored = HiddenRows(ArrayRows(X), 0.1, Stream.from_seed(0)).take_hidden(np.arange(N))
+    _, _, scored = HeldOutRows(ArrayRows(X), 0.1, Stream.from_seed(0)).take_held_out(np.arange(N))
     units = (scored @ np.log(SCALES)).sum() / scored.sum()
     np.testing.assert_allclose(plain.score(TRUTH.y), scaled.score(X) + units, atol=0.05)
 
@@ -334,7 +334,9 @@ class TestStopping:
     def test_held_out_entries_are_not_seen(self):
         """Other values at the hidden entries change the scores and nothing else."""
         first = model(held_out=0.2, standardize=False).fit(TRUTH.y)
-        _, _, hidden = HiddenRows(ArrayRows(TRUTH.y), 0.2, first.settings_.stream).take_hidden(np.arange(N))
+        _, _, hidden = HeldOutRows(ArrayRows(TRUTH.y), 0.2, first.settings_.stream).take_held_out(
+            np.arange(N)
+        )
         assert 0.15 < hidden.mean() < 0.25
         other = model(held_out=0.2, standardize=False).fit(np.where(hidden, TRUTH.y + 0.5, TRUTH.y))
         assert_same_model(first, other)
@@ -515,7 +517,7 @@ WRONG = {
     "n_components": [0, -1, 1.5, "many"],
     "algorithm": ["gibs", None],
     "features": ["both", 1],
-    "weights": ["idle"],
+    "weight_precision": ["idle"],
     "priors": [3, "paper"],
     "batch_size": [0, 2.5],
     "max_epochs": [0, -1, "two", np.nan],

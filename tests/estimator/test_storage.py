@@ -36,13 +36,15 @@ def model_file(fitted, tmp_path_factory):
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("per_column", [True, False])
 def test_posterior_comes_back_to_the_bit(joint, per_column, tmp_path):
-    posterior = random_posterior(np.random.default_rng(0), 10, 3, 4, per_column, joint, weights="active")
+    posterior = random_posterior(
+        np.random.default_rng(0), 10, 3, 4, per_column, joint, weight_precision="active"
+    )
     arrays, document = pack_posterior(posterior)
     write_model(tmp_path / "a", arrays, document)
     again = unpack_posterior(*read_model(tmp_path / "a"))
     for name, value in natural(posterior).items():
         np.testing.assert_array_equal(natural(again)[name], value, err_msg=name)
-    assert (again.priors, again.n_rows, again.weights) == (posterior.priors, 10, "active")
+    assert (again.priors, again.n_rows, again.weight_precision) == (posterior.priors, 10, "active")
     assert type(again.features) is type(posterior.features)
 
 
@@ -132,10 +134,10 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def test_later_schema_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "SCHEMA", 2)
+    monkeypatch.setattr(storage, "SCHEMA", 3)
     write_model(tmp_path / "a", {}, {})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="schema '2', from a later bpfa; this one reads up to 1"):
+    with pytest.raises(ValueError, match="schema '3', from a later bpfa; this one reads up to 2"):
         read_model(tmp_path / "a")
 
 

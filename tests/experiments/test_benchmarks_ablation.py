@@ -44,7 +44,7 @@ def test_the_grid_has_every_cell_that_exists():
     assert len(list(grid(ablation.PROBLEMS["cytometry"]))) == 23
     cells = list(grid(ablation.PROBLEMS["house 20 %"]))
     assert len(cells) == len(set(cells)) == 25
-    assert [str(cell) for cell in cells if cell.hide] == [
+    assert [str(cell) for cell in cells if cell.dropout] == [
         f"gibbs-ssvi, {features}, active weights, 10% hidden" for features in ("factorised", "joint")
     ]
     assert [str(cell) for cell in cells if cell.init == "principal"] == [
@@ -128,7 +128,9 @@ def test_without_an_idea_it_is_the_method_as_it_is(small):
     batches = list(
         islice(read_batches(data.rows, problem.batch_size, Stream.from_seed(0).child("epoch 0")), one_epoch)
     )
-    posterior = random_posterior(data.rows, problem.n_features, seed=0, features="joint", weights="active")
+    posterior = random_posterior(
+        data.rows, problem.n_features, seed=0, features="joint", weight_precision="active"
+    )
     for step, batch in enumerate(batches, start=1):
         posterior = svi_step(
             posterior, batch, algorithm("gibbs-ssvi", n_jobs=1), step=step,

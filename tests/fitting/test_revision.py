@@ -34,7 +34,7 @@ def hidden(data):
 def trained(data, hidden, K, features="joint", n_steps=60):
     seen = np.where(hidden, np.nan, data)
     for last in train(  # noqa: B007 - the last one counts
-        seen, K, features=features, weights="active", init="principal", n_steps=n_steps, seed=0
+        seen, K, features=features, weight_precision="active", init="principal", n_steps=n_steps, seed=0
     ):
         pass
     return last.posterior
@@ -81,7 +81,7 @@ def test_independent_features_are_mapped_as_their_own_rows_say():
 
 @pytest.mark.parametrize("features", ["joint", "factorised"])
 def test_new_features_leave_the_others_alone(data, features):
-    posterior = principal_posterior(ArrayRows(data), 3, seed=0, features=features, weights="active")
+    posterior = principal_posterior(ArrayRows(data), 3, seed=0, features=features, weight_precision="active")
     phi = np.ones((2, D))
     grown = extended(posterior, phi, use=0.2)
     np.testing.assert_allclose(grown.features.mean, np.concatenate([posterior.features.mean, phi]))

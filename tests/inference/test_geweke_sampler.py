@@ -85,7 +85,7 @@ def test_sampler_leaves_the_joint_distribution(methods, blocked):
     ("features", "weights"), [("joint", "all"), ("factorised", "active"), ("joint", "active")]
 )
 def test_other_draws_of_features_and_weights_leave_it_too(features, weights):
-    form = {"features": features, "weights": weights}
+    form = {"features": features, "weight_precision": weights}
     assert geweke(GibbsSampler, bpfa.backends.cpu.Gibbs(), n_replicates=2000, **form) > RIGHT
 
 
@@ -132,7 +132,7 @@ class FeaturesIndependent(GibbsSampler):
 
 
 def test_broken_joint_draw_is_caught():
-    form = {"features": "joint", "weights": "active"}
+    form = {"features": "joint", "weight_precision": "active"}
     assert geweke(FeaturesIndependent, bpfa.backends.numpy.Gibbs(), n_replicates=300, **form) < BROKEN
 
 

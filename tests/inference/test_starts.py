@@ -96,7 +96,7 @@ def test_principal_start_has_the_covariance_of_the_data():
     loadings = rng.normal(size=(2, 6))
     y = rng.normal(size=(4000, 2)) @ loadings + 0.3 * rng.normal(size=(4000, 6))
     y[rng.random(y.shape) < 0.2] = np.nan
-    start = principal_posterior(ArrayRows(y), 2, seed=0, features="joint", weights="active")
+    start = principal_posterior(ArrayRows(y), 2, seed=0, features="joint", weight_precision="active")
     view = start.expected()
     phi = view.phi[:, :6]
     covariance = (phi.T * start.pi) @ phi / view.g_w + np.eye(6) / view.g_o
@@ -119,7 +119,7 @@ def test_what_rows_have_in_common(start_from, n_features):
     strength = np.array([[3.0], [2.0], [0.3]])
     loadings = np.linalg.qr(rng.normal(size=(12, 3)))[0].T * strength * np.sqrt(12)
     y = rng.normal(size=(2000, 3)) @ loadings + 0.5 * rng.normal(size=(2000, 12))
-    start = start_from(ArrayRows(y), n_features, seed=0, weights="active")
+    start = start_from(ArrayRows(y), n_features, seed=0, weight_precision="active")
     assert np.flatnonzero(start.pi > 0.5).tolist() == [0, 1]
     phi = start.features.mean[:2]
     directions = loadings[:2] / np.linalg.norm(loadings[:2], axis=1, keepdims=True)

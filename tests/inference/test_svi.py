@@ -238,7 +238,13 @@ def test_every_cell_learns(name, features):
     """The noise comes down to its 0.1 on complete data, where every cell can have either form of features."""
     data = draw_data(2000, 8, 3, g_o=100.0, g_w=1.0, seed=2)
     weights = "all" if name.startswith("mf") else "active"
-    options = {"features": features, "weights": weights, "n_steps": 150, "batch_size": 400, "seed": 0}
+    options = {
+        "features": features,
+        "weight_precision": weights,
+        "n_steps": 150,
+        "batch_size": 400,
+        "seed": 0,
+    }
     *_, last = train(data.y, 6, algorithm=name, **options)
     assert 0.08 < last.posterior.noise_std < 0.13
 
@@ -258,5 +264,5 @@ def test_joint_features_with_missing_entries(name):
 
 @pytest.mark.parametrize("name", ["mf-svi", "mf-ssvi"])
 def test_mean_field_has_no_idle_weights(name):
-    with pytest.raises(ValueError, match="weights='active'"):
-        train(np.ones((3, 2)), 2, algorithm=name, weights="active")
+    with pytest.raises(ValueError, match="weight_precision='active'"):
+        train(np.ones((3, 2)), 2, algorithm=name, weight_precision="active")

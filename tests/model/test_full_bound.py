@@ -51,7 +51,7 @@ def posterior(case, batch):
         D,
         per_column=not batch.complete,
         joint=case[0] == "joint",
-        weights=case[1],
+        weight_precision=case[1],
     )
 
 
@@ -121,7 +121,7 @@ def test_bound_is_the_expectation_it_claims(posterior, batch, local):
     on = norm(q.m, q.kappa**-0.5)
     w = q.m + q.kappa**-0.5 * rng.normal(size=(M, N, K))
     log_w = on.logpdf(w)
-    counted = z if posterior.weights == "active" else np.ones(z.shape)
+    counted = z if posterior.weight_precision == "active" else np.ones(z.shape)
     if isinstance(local, SpikeSlab):
         at_rest = norm(0, (posterior.f / posterior.e) ** 0.5)
         w = np.where(z, w, at_rest.rvs(w.shape, random_state=rng))
@@ -161,7 +161,7 @@ def test_global_update_is_stationary_and_a_maximum(posterior, batch, local, bloc
     best = posterior
     # The resting w follow g_w at once, and its optimum is the end of an iteration; where they are integrated
     # out, one update does it.
-    for _ in range(200 if block == "g_w" and posterior.weights == "all" else 1):
+    for _ in range(200 if block == "g_w" and posterior.weight_precision == "all" else 1):
         best = updated(best, batch, local, q, block, k=1)
     assert full_bound(best, batch, local, q) > full_bound(posterior, batch, local, q)
     owner = best.features if block == "phi" else best

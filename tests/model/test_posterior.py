@@ -23,7 +23,9 @@ def form(request):
 
 @pytest.fixture(params=["all", "active"])
 def posterior(request, form):
-    return random_posterior(np.random.default_rng(0), N, K, D, joint=form == "joint", weights=request.param)
+    return random_posterior(
+        np.random.default_rng(0), N, K, D, joint=form == "joint", weight_precision=request.param
+    )
 
 
 def test_expected_view():
@@ -84,7 +86,7 @@ def test_target_is_prior_plus_scaled_sums(posterior, form):
         "c": priors.c0 + s * sums.O / 2,
         "d": priors.d0 + s * sums.SSE / 2,
     }
-    if posterior.weights == "all":
+    if posterior.weight_precision == "all":
         expected |= {"e": priors.e0 + N * K / 2, "f": priors.f0 + s * sums.W2 / 2}
     else:
         expected |= {"e": priors.e0 + s * sums.n.sum() / 2, "f": priors.f0 + s * sums.ZW2 / 2}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bpfa import BPFA
-from bpfa.data import ArrayRows, HiddenRows
+from bpfa.data import ArrayRows, HeldOutRows
 from bpfa.estimator.parameters import Start, limits_of, settings_of
 
 SHAPES = [(1, 1), (5, 3), (150, 4), (400, 6), (172_791, 24), (16_428, 350), (10**7, 64), (1000, 5000)]
@@ -27,7 +27,7 @@ def test_defaults_suit_the_shape(n_rows, n_columns):
     assert limits.max_steps * settings.batch_size >= 10 * n_rows
     if settings.features == "joint":
         assert 8 * n_columns * settings.n_features**2 <= 2**26
-    assert settings.weights == "active"
+    assert settings.weight_precision == "active"
 
 
 def test_what_the_algorithm_cannot_have_is_not_chosen():
@@ -38,7 +38,7 @@ def test_what_the_algorithm_cannot_have_is_not_chosen():
         ("mf-svi", "factorised", "all"),
     ]:
         settings = settings_of(BPFA(algorithm=algorithm).get_params(), 1000, 20, the_largest)
-        assert (settings.features, settings.weights) == (features, weights)
+        assert (settings.features, settings.weight_precision) == (features, weights)
 
 
 def low_rank(n_rows, n_columns, n_factors, noise, seed=0):
@@ -65,7 +65,7 @@ def test_noise_has_next_to_no_features():
 def test_what_is_held_out_is_not_looked_at_for_the_number_of_features():
     X = low_rank(400, 20, 4, noise=0.5)
     model = BPFA(max_steps=2, random_state=0, held_out=0.3).fit(X)
-    seen = HiddenRows(ArrayRows(X), 0.3, model.settings_.stream)
+    seen = HeldOutRows(ArrayRows(X), 0.3, model.settings_.stream)
     other = np.where(seen.take(np.arange(400)).observed, X, 1e3)
     # Means and scales are those of all entries: they are put out of play.
     same = BPFA(max_steps=2, random_state=0, held_out=0.3, standardize=False)

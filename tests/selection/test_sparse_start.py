@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bpfa import BPFA, draw_data
-from bpfa.data import ArrayRows, HiddenRows
+from bpfa.data import ArrayRows, HeldOutRows
 from bpfa.estimator.parameters import Start, limits_of, settings_of
 from bpfa.inference.progress import NonFiniteError
 
@@ -47,21 +47,21 @@ def test_they_are_found():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "start", "hidden", "steps"),
+    ("parameters", "start", "dropout", "steps"),
     [
         ({}, Start(40, "common"), 0.1, 500),
-        ({"hide": 0.0}, Start(40, "common"), 0.0, 500),
-        ({"hide": 0.3}, Start(40, "common"), 0.3, 500),
+        ({"dropout": 0.0}, Start(40, "common"), 0.0, 500),
+        ({"dropout": 0.3}, Start(40, "common"), 0.3, 500),
         ({}, Start(10, "principal"), 0.0, 100),
         # Who says where features start, or how many there are, is not second-guessed.
         ({"n_components": 40, "init": "common"}, None, 0.0, 2000),
         ({"n_components": 40}, None, 0.0, 2000),
     ],
 )
-def test_what_comes_with_them(parameters, start, hidden, steps):
+def test_what_comes_with_them(parameters, start, dropout, steps):
     parameters = BPFA(**parameters).get_params()
     settings = settings_of(parameters, 1000, 20, lambda largest, settings: start)
-    assert settings.options["hide"] == hidden
+    assert settings.options["dropout"] == dropout
     assert limits_of(parameters, settings, 1000, 20).max_steps == steps
 
 
@@ -73,7 +73,7 @@ def test_single_entries_are_not_fitted():
     seen, hidden = hide(X)
     errors = {}
     for share in (None, 0.0):
-        model = BPFA(random_state=0, hide=share).fit(seen)
+        model = BPFA(random_state=0, dropout=share).fit(seen)
         assert model.settings_.init == "common"
         errors[share] = np.mean((model.impute(seen) - X)[hidden] ** 2)
     assert errors[None] < 0.8 * errors[0.0]
@@ -177,13 +177,13 @@ def test_a_fit_that_goes_on_is_not_told_another_start(tmp_path):
 def test_the_trial_hides_what_the_fit_hides(monkeypatch):
     shares = []
 
-    def noted(*arguments, hide, **options):
-        shares.append(hide)
+    def noted(*arguments, dropout, **options):
+        shares.append(dropout)
         return False
 
     monkeypatch.setattr("bpfa.estimator.estimator.sparse_is_better", noted)
     for share in (None, 0.0, 0.4):
-        start_of(sparse_rows(400), hide=share)
+        start_of(sparse_rows(400), dropout=share)
     assert shares == [0.1, 0.0, 0.4]
 
 
@@ -198,7 +198,7 @@ def test_what_is_held_out_is_not_looked_at():
     # Means and scales are those of all entries: they are put out of play.
     parameters = {"max_steps": 1, "random_state": 0, "held_out": 0.1, "standardize": False}
     first = BPFA(**parameters).fit(X)
-    seen = HiddenRows(ArrayRows(X), 0.1, first.settings_.stream).take(np.arange(len(X))).observed
+    seen = HeldOutRows(ArrayRows(X), 0.1, first.settings_.stream).take(np.arange(len(X))).observed
     # Far from any row, so that a look at them would spoil all predictions.
     second = BPFA(**parameters).fit(np.where(seen, X, 1e3))
     assert first.settings_.init == second.settings_.init == "common"

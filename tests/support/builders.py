@@ -34,7 +34,7 @@ def random_batch(rng, N, D, mask="random"):
     return Batch(rng.normal(size=(N, D)), random_mask(rng, N, D, mask))
 
 
-def random_posterior(rng, n_rows, K, D, per_column=True, joint=False, weights="all"):
+def random_posterior(rng, n_rows, K, D, per_column=True, joint=False, weight_precision="all"):
     """A posterior with wide, unequal factors, so that no term of a bound can hide."""
     return GlobalPosterior(
         priors=Priors(a=2.0, b=3.0, c0=1.5, d0=0.7, e0=2.5, f0=1.2),
@@ -46,7 +46,7 @@ def random_posterior(rng, n_rows, K, D, per_column=True, joint=False, weights="a
         e=5.0,
         f=6.0,
         features=random_features(rng, K, D, per_column, joint),
-        weights=weights,
+        weight_precision=weight_precision,
     )
 
 

@@ -59,7 +59,7 @@ def variants():
         yield "correlations.cu", ("REAL=float", f"STEPS={steps}")
     for real, mean_field, columns in product(REALS, (0, 1), (1, 2, 15, 64)):
         yield "variational.cu", (f"REAL={real}", f"MEAN_FIELD={mean_field}", f"COLUMNS={columns}")
-    plain = "sums.cu", "rows.cu", "hidden.cu", "posterior.cu", "products.cu", "images.cu"
+    plain = "sums.cu", "rows.cu", "dropout.cu", "posterior.cu", "products.cu", "images.cu"
     for source, real in product(plain, REALS):
         yield source, (f"REAL={real}",)
     yield "sums.cu", ("REAL=double", "ROWS=16")
@@ -81,7 +81,7 @@ FEW = [
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),
     ("rows.cu", ("REAL=float",)),
-    ("hidden.cu", ("REAL=float",)),
+    ("dropout.cu", ("REAL=float",)),
     ("posterior.cu", ("REAL=float",)),
     ("products.cu", ("REAL=float",)),
     ("graphs.cu", ()),

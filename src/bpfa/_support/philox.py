@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from bpfa._support import _native
 from bpfa._support.checks import check_integer
 
-__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "hidden_below", "philox4x32"]
+__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32", "word_below"]
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -217,12 +217,12 @@ class GlobalDraws:
         return counters
 
 
-def hidden_below(share: float) -> int:
+def word_below(share: float) -> int:
     """Return the word below which random words are with this probability.
 
     Examples
     --------
-    >>> hidden_below(0.0), hidden_below(0.25) == 2**30
+    >>> word_below(0.0), word_below(0.25) == 2**30
     (0, True)
     """
     return int(share * 2**32)
@@ -264,13 +264,13 @@ class RowDraws:
         blocks = philox4x32(counters, self.key)
         return blocks.swapaxes(2, 3).reshape(len(self.ids), 64 * n_groups)[:, :n_features]
 
-    def hidden(self, share: float, n_columns: int) -> NDArray[np.bool_]:
-        """Return which entries to hide, each with this probability, shape (rows, n_columns).
+    def dropped(self, share: float, n_columns: int) -> NDArray[np.bool_]:
+        """Return which entries to drop, each with this probability, shape (rows, n_columns).
 
         Sweeps count from one: the words of sweep 0 are those of the columns.
         """
-        hidden: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(hidden_below(share))
-        return hidden
+        dropped: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(word_below(share))
+        return dropped
 
     def uniform(self, sweep: int, n_features: int) -> NDArray[np.float64]:
         """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""

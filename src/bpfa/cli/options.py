@@ -27,7 +27,7 @@ MaxTime = Annotated[float | None, typer.Option(help="Seconds of training.")]
 Init = Annotated[
     str | None, typer.Option(help=f"Where features start: {', '.join(INITIALISERS)}. [by the data]")
 ]
-Hide = Annotated[
+Dropout = Annotated[
     float | None,
     typer.Option(help="Share of a row's entries that its chain does not see, in a step. [by the data]"),
 ]
@@ -81,7 +81,7 @@ LIBRARY_NAMES = {
     "patience": "patience",
     "revise": "revise",
     "init": "init",
-    "hide": "hide",
+    "dropout": "dropout",
 }
 
 

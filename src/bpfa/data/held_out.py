@@ -1,4 +1,4 @@
-"""Rows of another source with some entries hidden, to be scored."""
+"""Rows of another source with some entries held out, to be scored."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from bpfa._support.philox import Stream
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows
 
-__all__ = ["HiddenRows", "MaskedRows"]
+__all__ = ["HeldOutRows", "MaskedRows"]
 
 # Random numbers made at a time: each takes some forty bytes on its way.
 DRAWS = 2**18
 
 
-class HiddenRows(MappedRows):
-    """Rows of another source of which each observed entry is hidden with the same probability.
+class HeldOutRows(MappedRows):
+    """Rows of another source of which each observed entry is held out with the same probability.
 
-    Whether an entry is hidden is a function of the stream, its row id and its column, so the mask takes no
+    Whether an entry is held out is a function of the stream, its row id and its column, so the mask takes no
     memory and is the same whenever a row is read.
 
     Parameters
     ----------
     rows : Rows
     fraction : float
-        Probability of being hidden, from 0 to 1.
+        Probability of being held out, from 0 to 1.
     stream : Stream
 
     Examples
     --------
     >>> from bpfa.data import ArrayRows
-    >>> rows = HiddenRows(ArrayRows(np.ones((1000, 10))), 0.2, Stream.from_seed(0))
-    >>> batch, truth, hidden = rows.take_hidden(np.arange(1000))
-    >>> round(float(hidden.mean()), 1), bool((batch.observed == ~hidden).all()), truth[0, 0]
+    >>> rows = HeldOutRows(ArrayRows(np.ones((1000, 10))), 0.2, Stream.from_seed(0))
+    >>> batch, truth, held_out = rows.take_held_out(np.arange(1000))
+    >>> round(float(held_out.mean()), 1), bool((batch.observed == ~held_out).all()), truth[0, 0]
     (0.2, True, np.float64(1.0))
     """
 
@@ -46,34 +46,34 @@ class HiddenRows(MappedRows):
         check_instance("stream", stream, Stream)
         self._stream = stream.child("hidden")
 
-    def take_hidden(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
-        """Return rows as the model sees them, their values as they are, and which entries are hidden."""
+    def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
+        """Return rows as the model sees them, their values as they are, and which entries are held out."""
         batch = self.rows.take(ids)
-        hidden = self._hidden(batch)
-        return _without(batch, hidden), batch.values, hidden
+        held_out = self._mask(batch)
+        return _without(batch, held_out), batch.values, held_out
 
     def of(self, batch: Batch) -> Batch:
         """Return the batch as this source has it."""
-        return _without(batch, self._hidden(batch))
+        return _without(batch, self._mask(batch))
 
-    def _hidden(self, batch: Batch) -> NDArray[np.bool_]:
-        hidden = np.empty(batch.observed.shape, dtype=bool)
+    def _mask(self, batch: Batch) -> NDArray[np.bool_]:
+        held_out = np.empty(batch.observed.shape, dtype=bool)
         # The generator makes numbers for 64 columns at a time.
         step = max(1, DRAWS // (-(-self.n_columns // 64) * 64))
         for start in range(0, len(batch), step):
             draws = self._stream.rows(batch.ids[start : start + step], step=0)
-            hidden[start : start + step] = draws.uniform(1, self.n_columns) < self.fraction
-        return hidden & batch.observed
+            held_out[start : start + step] = draws.uniform(1, self.n_columns) < self.fraction
+        return held_out & batch.observed
 
 
 class MaskedRows(MappedRows):
-    """Rows of another source of which given entries are hidden.
+    """Rows of another source of which given entries are held out.
 
     Parameters
     ----------
     rows : Rows
-    hidden : boolean array-like, shape (n_rows, n_columns)
-        True where an entry is hidden; what is not observed cannot be.
+    held_out : boolean array-like, shape (n_rows, n_columns)
+        True where an entry is held out; what is not observed cannot be.
 
     Examples
     --------
@@ -83,25 +83,25 @@ class MaskedRows(MappedRows):
     array([[False,  True]])
     """
 
-    def __init__(self, rows: Rows, hidden: Any) -> None:
+    def __init__(self, rows: Rows, held_out: Any) -> None:
         super().__init__(rows)
-        self.hidden = check_mask("hidden", hidden, (rows.n_rows, rows.n_columns))
+        self.held_out = check_mask("held_out", held_out, (rows.n_rows, rows.n_columns))
 
-    def take_hidden(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
-        """Return rows as the model sees them, their values as they are, and which entries are hidden."""
-        batch, hidden = self.rows.take(ids), self.hidden[ids]
-        unknown = hidden & ~batch.observed
+    def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
+        """Return rows as the model sees them, their values as they are, and which entries are held out."""
+        batch, held_out = self.rows.take(ids), self.held_out[ids]
+        unknown = held_out & ~batch.observed
         if unknown.any():
             row, column = np.argwhere(unknown)[0]
             raise ValueError(
-                f"hidden: the entry at row {batch.ids[row]}, column {column} is missing; expected its value"
+                f"held_out: the entry at row {batch.ids[row]}, column {column} is missing; expected its value"
             )
-        return _without(batch, hidden), batch.values, hidden
+        return _without(batch, held_out), batch.values, held_out
 
     def of(self, batch: Batch) -> Batch:
         """Return the batch as this source has it."""
-        return _without(batch, self.hidden[batch.ids])
+        return _without(batch, self.held_out[batch.ids])
 
 
-def _without(batch: Batch, hidden: NDArray[np.bool_]) -> Batch:
-    return Batch(batch.values, batch.observed & ~hidden, batch.ids)
+def _without(batch: Batch, held_out: NDArray[np.bool_]) -> Batch:
+    return Batch(batch.values, batch.observed & ~held_out, batch.ids)

@@ -72,7 +72,7 @@ class ReadingMixin(UseMixin):
         return _frame(columns, index=_component_names(self), index_name="component")
 
     def variance_explained(
-        self, X: Any, hidden: Any = None, *, per_column: bool = False, n_draws: int = 20
+        self, X: Any, held_out: Any = None, *, per_column: bool = False, n_draws: int = 20
     ) -> Any:
         """Say how much of the variance the model explains, of entries it sees and of entries it does not.
 
@@ -84,8 +84,8 @@ class ReadingMixin(UseMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
-        hidden : boolean array-like, optional
-            True where an entry is to be hidden from the model; a tenth of them at random by default, those
+        held_out : boolean array-like, optional
+            True where an entry is to be held out from the model; a tenth of them at random by default, those
             that `score` hides.
         per_column : bool
             A row for every column, instead of all columns together.
@@ -110,7 +110,7 @@ class ReadingMixin(UseMixin):
         """
         check_is_fitted(self)
         n, error, total = np.zeros((3, 2, len(self.scale_)))
-        for batch, truth, mask in self._hidden_blocks(X, hidden, _block_rows(self)):
+        for batch, truth, mask in self._held_out_blocks(X, held_out, _block_rows(self)):
             mean = predict(
                 self.posterior_, batch, self._algorithm(), n_draws=n_draws, stream=self._stream
             ).mean
@@ -219,13 +219,13 @@ class ReadingMixin(UseMixin):
     def calibration(
         self,
         X: Any,
-        hidden: Any = None,
+        held_out: Any = None,
         *,
         levels: Sequence[float] | Array = (0.5, 0.8, 0.95),
         per_column: bool = False,
         n_draws: int = 99,
     ) -> Any:
-        """Say how often predictive intervals cover the truth, of entries that are hidden from the model.
+        """Say how often predictive intervals cover the truth, of entries that are held out from the model.
 
         The intervals are quantiles of draws from the predictive distribution, noise included. If the model is
         right, the truth is one more such draw, and n of them divide the line into n + 1 parts in which it
@@ -236,8 +236,8 @@ class ReadingMixin(UseMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
-        hidden : boolean array-like, optional
-            True where an entry is to be hidden; a tenth of them at random by default, those that `score`
+        held_out : boolean array-like, optional
+            True where an entry is to be held out; a tenth of them at random by default, those that `score`
             hides.
         levels : sequence of float
             Probabilities that the central intervals are meant to have.
@@ -265,7 +265,7 @@ class ReadingMixin(UseMixin):
         n_draws = check_integer("n_draws", n_draws, low=1)
         chosen = _checked_levels(levels, n_draws)
         n, (covered, width) = np.zeros(len(self.scale_)), np.zeros((2, len(chosen), len(self.scale_)))
-        for i, (batch, truth, mask) in enumerate(self._hidden_blocks(X, hidden, _block_rows(self))):
+        for i, (batch, truth, mask) in enumerate(self._held_out_blocks(X, held_out, _block_rows(self))):
             predicted = _predictive_draws(self, batch, mask, n_draws, block=i)
             # The position of the p-quantile among n sorted draws is p (n + 1).
             low, high = np.quantile(predicted, [(1 - chosen) / 2, (1 + chosen) / 2], axis=0, method="weibull")

@@ -20,7 +20,7 @@ from bpfa._support.checks import check_instance, check_integer
 from bpfa._support.philox import Stream
 from bpfa._support.threads import limited_threads
 from bpfa.backends.cuda.posterior import DevicePosterior, on_host
-from bpfa.data import Batch, HiddenRows, Rows, StandardisedRows, column_moments, sequential
+from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, column_moments, sequential
 from bpfa.estimator.diagnostics import ReadingMixin
 from bpfa.estimator.inputs import rows_of_input
 from bpfa.estimator.model_file import Scale, load_into, pack_model
@@ -71,7 +71,7 @@ class BPFA(ReadingMixin, BaseEstimator):
     features : {"auto", "joint", "factorised"}
         Form of the posterior of the features. "joint" keeps their dependence, in n_columns x K x K numbers;
         "auto" does where they take less than 64 MiB and the algorithm sees draws.
-    weights : {"auto", "active", "all"}
+    weight_precision : {"auto", "active", "all"}
         What the weight precision is learned from; "auto" is the weights in use, or all for the mean-field
         kinds.
     priors : Priors, optional
@@ -88,7 +88,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         Step t has size (t + step_delay)^-step_decay.
     burn_in, n_samples : int
         Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
-    hide : float, optional
+    dropout : float, optional
         Share of a row's entries, others at every step, that its chain does not see while features and noise
         learn from all of them, for "gibbs-ssvi". It keeps features from fitting single entries where rows
         have few of many; where they have most of them it loses. By default a tenth where the data asks for
@@ -186,7 +186,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         *,
         algorithm: str = "gibbs-ssvi",
         features: str = "auto",
-        weights: str = "auto",
+        weight_precision: str = "auto",
         priors: Priors | None = None,
         batch_size: int | None = None,
         max_epochs: float | None = None,
@@ -196,7 +196,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         step_decay: float = 0.6,
         burn_in: int = 3,
         n_samples: int = 3,
-        hide: float | None = None,
+        dropout: float | None = None,
         n_sweeps: int = 10,
         init: str = "auto",
         standardize: bool = True,
@@ -214,7 +214,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         self.n_components = n_components
         self.algorithm = algorithm
         self.features = features
-        self.weights = weights
+        self.weight_precision = weight_precision
         self.priors = priors
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -224,7 +224,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         self.step_decay = step_decay
         self.burn_in = burn_in
         self.n_samples = n_samples
-        self.hide = hide
+        self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init
         self.standardize = standardize
@@ -352,7 +352,7 @@ class BPFA(ReadingMixin, BaseEstimator):
         seen = StandardisedRows(rows, scale.mean, scale.unit)
         if first:
             start = INITIALISERS[settings.init]
-            form = {"features": settings.features, "weights": settings.weights}
+            form = {"features": settings.features, "weight_precision": settings.weight_precision}
             posterior: Posterior = start(
                 seen, settings.n_features, settings.priors, seed=settings.stream, **form
             )
@@ -427,9 +427,9 @@ class BPFA(ReadingMixin, BaseEstimator):
             n_factors = component_count(visible, largest, settings.stream.child("count"))
             n_sparse = defaults.sparse_components(n_factors, rows.n_rows, rows.n_columns)
             worth_trying = trying and n_sparse and self._may_be_sparse()
-            hide = defaults.SPARSE_HIDE if self.hide is None else self.hide
+            dropout = defaults.SPARSE_DROPOUT if self.dropout is None else self.dropout
             if worth_trying and sparse_is_better(
-                visible, n_factors, n_sparse, settings, hide=hide, n_jobs=self._threads()
+                visible, n_factors, n_sparse, settings, dropout=dropout, n_jobs=self._threads()
             ):
                 logging.getLogger("bpfa").info("init='auto': %d features that few rows have", n_sparse)
                 return Start(n_sparse, "common")
@@ -494,7 +494,7 @@ def _noise_scaled(standardised: StandardisedRows, settings: Settings) -> Scale:
 
 def _visible(rows: Rows, held_out: float, stream: Stream) -> Rows:
     """Return the rows without what is held out from the fit."""
-    return HiddenRows(rows, held_out, stream) if held_out > 0 else rows
+    return HeldOutRows(rows, held_out, stream) if held_out > 0 else rows
 
 
 def _refuse_failure(fit: Fit) -> None:

@@ -11,14 +11,14 @@ from sklearn.utils import check_random_state
 
 from bpfa._support.checks import check_choice, check_integer, check_number
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy.gibbs import MOST_HIDDEN
+from bpfa.backends.numpy.gibbs import MOST_DROPOUT
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.run import Settings
 from bpfa.inference.algorithms import ALGORITHMS, check_device
 from bpfa.inference.starts import principal_alone
 from bpfa.inference.training import INITIALISERS
 from bpfa.model.features import FEATURES
-from bpfa.model.posterior import WEIGHTS
+from bpfa.model.posterior import WEIGHT_PRECISIONS
 from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
 
@@ -61,9 +61,11 @@ def settings_of(
     name = check_choice("algorithm", parameters["algorithm"], tuple(ALGORITHMS))
     cell = ALGORITHMS[name]
     features = check_choice("features", parameters["features"], ("auto", *FEATURES))
-    weights = check_choice("weights", parameters["weights"], ("auto", *WEIGHTS))
-    if weights == "auto":
-        weights = "all" if cell.method == "MeanField" else "active"
+    weight_precision = check_choice(
+        "weight_precision", parameters["weight_precision"], ("auto", *WEIGHT_PRECISIONS)
+    )
+    if weight_precision == "auto":
+        weight_precision = "all" if cell.method == "MeanField" else "active"
     init = check_choice("init", parameters["init"], ("auto", *INITIALISERS))
     if init == "auto":
         init = defaults.default_init(n_columns)
@@ -82,7 +84,7 @@ def settings_of(
         n_features=0,
         algorithm=name,
         features=features,
-        weights=weights,
+        weight_precision=weight_precision,
         priors=as_priors(parameters["priors"]),
         batch_size=_batch_size(parameters["batch_size"], n_rows),
         step_delay=check_number("step_delay", parameters["step_delay"], low=0.0),
@@ -102,8 +104,8 @@ def settings_of(
     if features == "auto":
         features = defaults.default_features(cell.view, start.n_features, n_columns)
     options = settings.options
-    if parameters["hide"] is None and _found_sparse(parameters, start.init):
-        options = options | {"hide": defaults.SPARSE_HIDE}
+    if parameters["dropout"] is None and _found_sparse(parameters, start.init):
+        options = options | {"dropout": defaults.SPARSE_DROPOUT}
     most = (start.n_features if parameters["n_components"] else largest) if parameters["revise"] else 0
     return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
 
@@ -124,16 +126,16 @@ def _check_revise(revise: Any, algorithm: str, held_out: float) -> None:
 
 def local_options(parameters: dict[str, Any], method: str) -> dict[str, Any]:
     """Return the options of a local method."""
-    given = parameters["hide"]
-    hide = 0.0 if given is None else check_number("hide", given, low=0.0, high=MOST_HIDDEN)
+    given = parameters["dropout"]
+    dropout = 0.0 if given is None else check_number("dropout", given, low=0.0, high=MOST_DROPOUT)
     if method == "Gibbs":
         return {
             "burn_in": check_integer("burn_in", parameters["burn_in"], low=0),
             "n_samples": check_integer("n_samples", parameters["n_samples"], low=1),
-            "hide": hide,
+            "dropout": dropout,
         }
-    # Which algorithms can hide entries, `algorithm` knows.
-    hidden = {"hide": hide} if hide else {}
+    # Which algorithms can dropout entries, `algorithm` knows.
+    hidden = {"dropout": dropout} if dropout else {}
     return {"n_sweeps": check_integer("n_sweeps", parameters["n_sweeps"], low=1), **hidden}
 
 

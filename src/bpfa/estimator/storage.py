@@ -27,7 +27,7 @@ from bpfa.model.view import GlobalView
 
 __all__ = ["SCHEMA", "check_writable", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of a model file. A reader refuses files of a later one."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -120,7 +120,29 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
         )
     if metadata.get("digest") != _digest(arrays, text):
         raise ValueError(f"{path}: damaged: its contents do not match their digest")
-    return arrays, json.loads(text)
+    return arrays, upgraded(json.loads(text), int(schema))
+
+
+def upgraded(document: Any, schema: int) -> Any:
+    """Return the document of a file of an earlier schema as this one has it.
+
+    Schema 2 gave two parameters other names.
+
+    Examples
+    --------
+    >>> upgraded({"parameters": {"hide": 0.1, "weights": "all"}}, schema=1)
+    {'parameters': {'dropout': 0.1, 'weight_precision': 'all'}}
+    """
+    if schema > 1:
+        return document
+    names = {"hide": "dropout", "weights": "weight_precision"}
+
+    def renamed(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {names.get(name, name): renamed(value) for name, value in part.items()}
+        return part
+
+    return renamed(document)
 
 
 def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
@@ -137,7 +159,7 @@ def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
         "kind": "joint" if isinstance(features, JointFeatures) else "factorised",
         "priors": asdict(posterior.priors),
         "n_rows": posterior.n_rows,
-        "weights": posterior.weights,
+        "weight_precision": posterior.weight_precision,
     }
 
 
@@ -159,7 +181,7 @@ def unpack_posterior(arrays: Mapping[str, NDArray[Any]], document: Any) -> Poste
         b=arrays["b"],
         **{name: float(arrays[name]) for name in "cdef"},
         features=form(**{name: arrays[name] for name in form.__dataclass_fields__}),
-        weights=document["weights"],
+        weight_precision=document["weight_precision"],
     )
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
 from bpfa.backends.cuda.arrays import is_cuda_array
-from bpfa.data import AnnDataRows, Batch, HiddenRows, StandardisedRows, sequential
+from bpfa.data import AnnDataRows, Batch, HeldOutRows, StandardisedRows, sequential
 from bpfa.data.held_out import MaskedRows
 from bpfa.estimator.inputs import like_input, rows_of_input
 from bpfa.fitting.run import Settings
@@ -129,7 +129,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def score(self, X: Any, y: Any = None) -> float:
         """Predictive log-likelihood per entry, of a tenth of the entries of X, given the rest.
 
-        The entries are hidden at random with a fixed seed, the same for every model. They are scored in the
+        The entries are held out at random with a fixed seed, the same for every model. They are scored in the
         units of the data, so that models with and without `standardize` can be compared.
 
         Parameters
@@ -139,14 +139,14 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self.held_out_score(X).log_likelihood
 
-    def held_out_score(self, X: Any, hidden: Any = None, *, n_draws: int = 20) -> HeldOutScore:
-        """Score predictions of hidden entries: log-likelihood, in the units of the data, and squared error.
+    def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = 20) -> HeldOutScore:
+        """Score predictions of held-out entries: log-likelihood, in the units of the data, and squared error.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
-        hidden : boolean array-like, optional
-            True where an entry is to be hidden and scored; a tenth of them at random, the same for every
+        held_out : boolean array-like, optional
+            True where an entry is to be held out and scored; a tenth of them at random, the same for every
             model, by default.
         n_draws : int
 
@@ -157,7 +157,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         scores, log_scale = [], np.log(self.scale_)
-        for batch, truth, mask in self._hidden_blocks(X, hidden, BLOCK_ROWS):
+        for batch, truth, mask in self._held_out_blocks(X, held_out, BLOCK_ROWS):
             keyed = content_ids(batch)
             score = score_rows(
                 self.posterior_,
@@ -222,26 +222,26 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if imputed:
             adata.layers["bpfa_imputed"] = self.impute(rows)
 
-    def _hidden_blocks(
-        self, X: Any, hidden: Any, block_rows: int
+    def _held_out_blocks(
+        self, X: Any, held_out: Any, block_rows: int
     ) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
-        """Yield some rows at a time in the model's units: as it sees them, as they are, what is hidden."""
+        """Yield some rows at a time in the model's units: as it sees them, as they are, what is held out."""
         rows = self._standardised(X)
-        source: HiddenRows | MaskedRows
-        if hidden is None:
-            source = HiddenRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
+        source: HeldOutRows | MaskedRows
+        if held_out is None:
+            source = HeldOutRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
         else:
-            source = MaskedRows(rows, hidden)
+            source = MaskedRows(rows, held_out)
         n_hidden = 0
         for first in range(0, rows.n_rows, block_rows):
-            batch, truth, mask = source.take_hidden(np.arange(first, min(first + block_rows, rows.n_rows)))
+            batch, truth, mask = source.take_held_out(np.arange(first, min(first + block_rows, rows.n_rows)))
             n_hidden += int(mask.sum())
             yield batch, truth, mask
         if not n_hidden:
             name, way_out = (
-                ("X", "more of them, or a mask hidden=...") if hidden is None else ("hidden", "one")
+                ("X", "more of them, or a mask held_out=...") if held_out is None else ("held_out", "one")
             )
-            raise ValueError(f"{name}: no entry is hidden among {rows.n_rows} rows; expected {way_out}")
+            raise ValueError(f"{name}: no entry is held out among {rows.n_rows} rows; expected {way_out}")
 
     @property
     def _n_features_out(self) -> int:

@@ -213,7 +213,7 @@ def _with(
     """Return the posterior with other features, each used by a share of the rows; E[g_w] stays."""
     priors, N = posterior.priors, posterior.n_rows
     a0, b0 = priors.beta(len(use))
-    n_weights = N * (use.sum() if posterior.weights == "active" else len(use))
+    n_weights = N * (use.sum() if posterior.weight_precision == "active" else len(use))
     e = priors.e0 + n_weights / 2
     f = e * posterior.f / posterior.e
     return replace(posterior, a=a0 + N * use, b=b0 + N * (1 - use), e=e, f=f, features=features)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.cuda.posterior import on_host
-from bpfa.data import Batch, HiddenRows, Rows, sample_ids
+from bpfa.data import Batch, HeldOutRows, Rows, sample_ids
 from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.revision import revise
@@ -44,7 +44,7 @@ class Settings:
     n_features: int
     algorithm: str
     features: str
-    weights: str
+    weight_precision: str
     priors: Priors
     batch_size: int
     step_delay: float
@@ -83,11 +83,11 @@ class Settings:
 
 
 class HeldOut(NamedTuple):
-    """Rows in which entries are hidden, and what is hidden."""
+    """Rows of which some entries are held out, the values of those, and which they are."""
 
     batch: Batch
     truth: Array
-    hidden: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
 
 
 class Best(NamedTuple):
@@ -137,14 +137,14 @@ class Fit:
         self.rows: Rows = rows
         self.held_out: HeldOut | None = None
         if settings.held_out > 0:
-            hidden_rows = HiddenRows(rows, settings.held_out, settings.stream)
+            hidden_rows = HeldOutRows(rows, settings.held_out, settings.stream)
             self.rows = hidden_rows
             rng = settings.stream.child("held out").generator(0)
-            self.held_out = HeldOut(*hidden_rows.take_hidden(sample_ids(rows, SCORED_ROWS, rng)))
-            if not self.held_out.hidden.any():
+            self.held_out = HeldOut(*hidden_rows.take_held_out(sample_ids(rows, SCORED_ROWS, rng)))
+            if not self.held_out.mask.any():
                 raise ValueError(
-                    f"held_out={settings.held_out}: no entry of {rows.n_rows} x {rows.n_columns} is hidden; "
-                    "expected a larger share, or 0"
+                    f"held_out={settings.held_out}: no entry of {rows.n_rows} x {rows.n_columns} is held "
+                    "out; expected a larger share, or 0"
                 )
 
     def steps(self, callbacks: Sequence[Callback] = ()) -> Generator[Progress, None, None]:
@@ -189,7 +189,7 @@ class Fit:
             settings.n_features,
             algorithm=settings.algorithm,
             features=settings.features,
-            weights=settings.weights,
+            weight_precision=settings.weight_precision,
             priors=settings.priors,
             n_steps=None,
             batch_size=settings.batch_size,

@@ -1,6 +1,6 @@
 """Restore pictures from few or noisy pixels."""
 
-from bpfa.images.patches import PatchRows
+from bpfa.data.patches import PatchRows
 from bpfa.images.restoration import denoise, inpaint
 from bpfa.images.result import ImageResult
 

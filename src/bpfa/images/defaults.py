@@ -6,7 +6,7 @@ from math import ceil, sqrt
 
 from bpfa.selection.defaults import FEW_COLUMNS
 
-__all__ = ["default_hide", "default_init", "default_patch_size", "default_steps", "default_stride"]
+__all__ = ["default_dropout", "default_init", "default_patch_size", "default_steps", "default_stride"]
 
 # Features that a picture may have: those it does not need stay unused.
 N_COMPONENTS = 256
@@ -21,7 +21,7 @@ BURN_IN = 15
 # Draws behind a picture.
 N_DRAWS = 8
 # Below this share of observed pixels patches say little; and what share of those chains then do not see.
-FEW_OBSERVED, HIDE = 1 / 3, 0.1
+FEW_OBSERVED, DROPOUT = 1 / 3, 0.1
 # Pixels of a patch that should be observed, and the narrowest and the widest patch that this may lead to.
 OBSERVED_PIXELS, NARROW, WIDE = 50, 8, 16
 # Numbers that a patch may have; where there are so many channels that it would have more, it is narrower, but
@@ -70,7 +70,7 @@ def default_steps(observed: float) -> int:
     return 2000 if observed >= FEW_OBSERVED else 500
 
 
-def default_hide(observed: float) -> float:
+def default_dropout(observed: float) -> float:
     """Return the share of a patch's observed pixels that its chain does not see in a step.
 
     Nothing, but a tenth where less than a third of the pixels is observed: features that have to predict
@@ -78,10 +78,10 @@ def default_hide(observed: float) -> float:
 
     Examples
     --------
-    >>> default_hide(1.0), default_hide(0.2)
+    >>> default_dropout(1.0), default_dropout(0.2)
     (0.0, 0.1)
     """
-    return 0.0 if observed >= FEW_OBSERVED else HIDE
+    return 0.0 if observed >= FEW_OBSERVED else DROPOUT
 
 
 def default_init(n_numbers: int, *, noisy: bool) -> str:

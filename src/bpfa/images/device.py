@@ -14,7 +14,7 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.view import blocks_of
-from bpfa.images.patches import PatchRows
+from bpfa.data.patches import PatchRows
 from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.progress import Posterior

@@ -11,12 +11,12 @@ import numpy as np
 from bpfa._support.checks import check_integer
 from bpfa._support.philox import MAX_SWEEP
 from bpfa._support.threads import thread_count
+from bpfa.data.patches import PatchRows, Strip
 from bpfa.estimator import BPFA
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.device import can_restore, restore_on_device
-from bpfa.images.patches import PatchRows, Strip
 from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
 from bpfa.images.result import ImageResult
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
@@ -41,7 +41,7 @@ def inpaint(
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
     init: str | None = None,
-    hide: float | None = None,
+    dropout: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
     max_time: float | None = None,
@@ -80,7 +80,7 @@ def inpaint(
     init : str, optional
         Where the features start, as in `BPFA`; by default they are patches of the picture ("data"), and for
         `denoise` what patches have in common ("common"), if they have no more than 2048 numbers.
-    hide : float, optional
+    dropout : float, optional
         As in `BPFA`; by default a tenth where less than a third of the pixels is observed, and nothing
         elsewhere or for other algorithms than "gibbs-ssvi".
     max_epochs, max_steps, max_time : optional
@@ -130,7 +130,7 @@ def inpaint(
         features=features,
         priors=priors,
         init=init,
-        hide=hide,
+        dropout=dropout,
         max_epochs=max_epochs,
         max_steps=max_steps,
         max_time=max_time,
@@ -160,7 +160,7 @@ def denoise(
     features: str = defaults.FEATURES,
     priors: Priors | None = None,
     init: str | None = None,
-    hide: float | None = None,
+    dropout: float | None = None,
     max_epochs: float | None = None,
     max_steps: int | None = None,
     max_time: float | None = None,
@@ -180,7 +180,7 @@ def denoise(
     mask : boolean array-like, optional
         True where a pixel is missing.
     channel_axis, stack_axis, patch_size, stride, n_components, algorithm, features, priors : optional
-    init, hide, max_epochs, max_steps, max_time, n_draws, random_state, device, n_jobs : optional
+    init, dropout, max_epochs, max_steps, max_time, n_draws, random_state, device, n_jobs : optional
     verbose, callbacks : optional
 
     Returns
@@ -211,7 +211,7 @@ def denoise(
         features=features,
         priors=priors,
         init=init,
-        hide=hide,
+        dropout=dropout,
         max_epochs=max_epochs,
         max_steps=max_steps,
         max_time=max_time,
@@ -248,9 +248,9 @@ def _restored(
         parameters["max_steps"] = defaults.default_steps(observed)
     if parameters["init"] is None:
         parameters["init"] = defaults.default_init(rows.n_columns, noisy=noisy)
-    if parameters["hide"] is None:
-        hides = parameters["algorithm"] == "gibbs-ssvi"
-        parameters["hide"] = defaults.default_hide(observed) if hides else 0.0
+    if parameters["dropout"] is None:
+        drops = parameters["algorithm"] == "gibbs-ssvi"
+        parameters["dropout"] = defaults.default_dropout(observed) if drops else 0.0
     model = BPFA(
         batch_size=min(rows.n_rows, defaults.BATCH_SIZE),
         step_delay=defaults.STEP_DELAY,

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch
-from bpfa.images.patches import PatchRows, Strip
+from bpfa.data.patches import PatchRows, Strip
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.progress import Posterior
 from bpfa.model.posterior import GlobalPosterior

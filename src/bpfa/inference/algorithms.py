@@ -90,13 +90,13 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
         "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
         is one, "numpy" for the specification they are tested against.
     **options
-        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, and `hide` for "gibbs-ssvi" (see
+        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, and `dropout` for "gibbs-ssvi" (see
         `bpfa.backends.numpy.Gibbs`), `n_sweeps` for the others; `dtype`, and `n_jobs` on the CPU.
 
     Examples
     --------
     >>> algorithm("gibbs-ssvi", device="numpy", burn_in=5).local
-    Gibbs(burn_in=5, n_samples=3, blocked=True, hide=0.0)
+    Gibbs(burn_in=5, n_samples=3, blocked=True, dropout=0.0)
     >>> algorithm("gibs")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -105,8 +105,8 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     cell = ALGORITHMS[check_choice("algorithm", name, tuple(ALGORITHMS))]
     device = check_device(device)
     method = getattr(DEVICES[device.split(":")[0]], cell.method)
-    if options.get("hide") and name != "gibbs-ssvi":
-        raise ValueError(f"hide={options['hide']}: for 'gibbs-ssvi', not for {name!r}; expected 0")
+    if options.get("dropout") and name != "gibbs-ssvi":
+        raise ValueError(f"dropout={options['dropout']}: for 'gibbs-ssvi', not for {name!r}; expected 0")
     for option in options:
         check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
     if device.startswith("cuda"):

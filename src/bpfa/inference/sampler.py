@@ -18,7 +18,7 @@ from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows
 from bpfa.inference.progress import NonFiniteError, Progress
 from bpfa.model.features import FEATURES, JointFeatures
-from bpfa.model.posterior import WEIGHTS
+from bpfa.model.posterior import WEIGHT_PRECISIONS
 from bpfa.model.priors import Priors, log_gamma_draw
 from bpfa.model.sums import JointSums
 from bpfa.model.view import GlobalView
@@ -84,7 +84,7 @@ class GibbsSampler:
     features : str
         "factorised": phi is drawn feature by feature, as in the paper; "joint": all features of a column
         at once.
-    weights : str
+    weight_precision : str
         "all": g_w is drawn given every weight, as in the paper; "active": given those in use, the others
         integrated out.
     """
@@ -99,11 +99,11 @@ class GibbsSampler:
         state: LocalState | None = None,
         *,
         features: str = "factorised",
-        weights: str = "all",
+        weight_precision: str = "all",
     ) -> None:
         check_choice("features", features, tuple(FEATURES))
-        check_choice("weights", weights, WEIGHTS)
-        self.features, self.weights = features, weights
+        check_choice("weight_precision", weight_precision, WEIGHT_PRECISIONS)
+        self.features, self.weight_precision = features, weight_precision
         self.batch = batch
         self.priors = priors
         self.view = view.checked()
@@ -132,7 +132,7 @@ class GibbsSampler:
         a0, b0 = priors.beta(n_features)
         logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
         n_weights, squares = float(n.sum()), float((x**2).sum())
-        if self.weights == "all" and n_weights < z.size:
+        if self.weight_precision == "all" and n_weights < z.size:
             # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
             squares += rng.chisquare(z.size - n_weights) / self.view.g_w
             n_weights = z.size
@@ -172,7 +172,7 @@ def gibbs_sampler(
     stream: Stream,
     local: Gibbs | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
     n_kept: int = 20,
     chain: ChainPosterior | None = None,
     first_step: int = 1,
@@ -190,7 +190,7 @@ def gibbs_sampler(
         Sweeps to make; None for ever, until the caller stops.
     stream : Stream
     local : Gibbs, optional
-    features, weights : str
+    features, weight_precision : str
         How phi and g_w are drawn, as in `GibbsSampler`.
     n_kept : int
         States of the globals to keep: the newest, and never more than half of those made, so that the first
@@ -211,7 +211,9 @@ def gibbs_sampler(
     n_kept = check_integer("n_kept", n_kept, low=1)
     batch = rows.take(np.arange(rows.n_rows))
     view, state = (view, None) if chain is None else (chain.views[-1], chain.state)
-    sampler = GibbsSampler(batch, priors, view, stream, local, state, features=features, weights=weights)
+    sampler = GibbsSampler(
+        batch, priors, view, stream, local, state, features=features, weight_precision=weight_precision
+    )
     sampler.n_sweeps = first_step - 1
     views = deque(() if chain is None else chain.views, maxlen=n_kept)
     posterior = ChainPosterior((sampler.view,), sampler.state) if chain is None else chain

@@ -47,7 +47,7 @@ def random_posterior(
     *,
     seed: int | Stream | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
 ) -> GlobalPosterior:
@@ -63,7 +63,7 @@ def random_posterior(
     seed : int or Stream, optional
     features : str
         "factorised" or "joint": the form of q(phi).
-    weights : str
+    weight_precision : str
         "all" or "active": what q(g_w) is learned from.
     noise_share : float
         Share of the data's variance that is called noise at the start.
@@ -87,7 +87,7 @@ def random_posterior(
         rows,
         as_priors(priors),
         features,
-        weights,
+        weight_precision,
         noise_share,
         features_per_row,
     )
@@ -100,7 +100,7 @@ def data_posterior(
     *,
     seed: int | Stream | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
 ) -> GlobalPosterior:
     """Start from rows of the data, each scaled to unit length, its missing entries drawn from the prior.
 
@@ -124,7 +124,7 @@ def data_posterior(
     usable = observed & (power > 0)
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
-    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), features, weights)
+    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), features, weight_precision)
 
 
 def principal_posterior(
@@ -134,7 +134,7 @@ def principal_posterior(
     *,
     seed: int | Stream | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
 ) -> GlobalPosterior:
     """Start from principal components, of the covariances of columns over the rows where both are observed.
 
@@ -150,8 +150,12 @@ def principal_posterior(
     array([0.91, 0.91])
     """
     if not principal_alone(n_features, rows.n_columns):
-        return common_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
-    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
+        return common_posterior(
+            rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
+        )
+    start = random_posterior(
+        rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
+    )
     return _with_components(start, *_components(rows, seed), n_features)
 
 
@@ -173,7 +177,7 @@ def common_posterior(
     *,
     seed: int | Stream | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
 ) -> GlobalPosterior:
     """Start from what nearly all rows have in common: the principal components that stand out.
 
@@ -189,7 +193,9 @@ def common_posterior(
     >>> common_posterior(rows, 3, seed=0).pi.round(2)
     array([0.88, 0.33, 0.33])
     """
-    start = random_posterior(rows, n_features, priors, seed=seed, features=features, weights=weights)
+    start = random_posterior(
+        rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
+    )
     eigenvalues, vectors = _components(rows, seed)
     n_outstanding = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
     return _with_components(start, eigenvalues, vectors, min(n_outstanding, n_features))
@@ -219,7 +225,7 @@ def _with_components(
     N, (a0, b0) = start.n_rows, start.priors.beta(start.n_features)
     use = start.pi.copy()
     use[:n_principal] = PRINCIPAL_USE
-    n_weights = N * (use.sum() if start.weights == "active" else start.n_features)
+    n_weights = N * (use.sum() if start.weight_precision == "active" else start.n_features)
     e = start.priors.e0 + n_weights / 2
     return replace(
         start,
@@ -239,7 +245,7 @@ def gibbs_posterior(
     *,
     seed: int | Stream | None = None,
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
     n_subset: int = 1000,
     n_sweeps: int = 30,
     local: Gibbs | None = None,
@@ -252,7 +258,7 @@ def gibbs_posterior(
     n_features : int
     priors : Priors, optional
     seed : int or Stream, optional
-    features, weights : str
+    features, weight_precision : str
         As in `random_posterior`; the sampler draws phi and g_w in the same way.
     n_subset : int
         Rows of the subset; all rows when there are fewer.
@@ -271,11 +277,19 @@ def gibbs_posterior(
     n_subset = check_integer("n_subset", n_subset, low=1)
     n_sweeps = check_integer("n_sweeps", n_sweeps, low=1)
     stream = _stream(seed).child("gibbs initialise")
-    start = random_posterior(rows, n_features, priors, seed=stream, features=features, weights=weights)
+    start = random_posterior(
+        rows, n_features, priors, seed=stream, features=features, weight_precision=weight_precision
+    )
     rng = stream.generator(0)
     batch = rows.take(sample_ids(rows, n_subset, rng))
     sampler = GibbsSampler(
-        batch, start.priors, start.sampled(rng), stream, local, features=features, weights=weights
+        batch,
+        start.priors,
+        start.sampled(rng),
+        stream,
+        local,
+        features=features,
+        weight_precision=weight_precision,
     )
     for _ in range(n_sweeps):
         sampler.sweep()
@@ -308,7 +322,7 @@ def _around(
     rows: Rows,
     priors: Priors,
     features: str,
-    weights: str,
+    weight_precision: str,
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
 ) -> GlobalPosterior:
@@ -324,7 +338,7 @@ def _around(
     # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
     g_w = pi * n_features / (D * variance)
     # Each parameter as if all N rows had spoken, so that neither view is vague.
-    n_weights = N * n_features * (pi if weights == "active" else 1.0)
+    n_weights = N * n_features * (pi if weight_precision == "active" else 1.0)
     c, e = priors.c0 + N * D / 2, priors.e0 + n_weights / 2
     a0, b0 = priors.beta(n_features)
     return GlobalPosterior(
@@ -337,5 +351,5 @@ def _around(
         e=e,
         f=e / g_w,
         features=form.around(phi, D + N * pi / (noise_share * variance) / g_w),
-        weights=weights,
+        weight_precision=weight_precision,
     )

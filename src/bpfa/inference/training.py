@@ -29,7 +29,7 @@ from bpfa.inference.starts import (
 )
 from bpfa.inference.svi import svi
 from bpfa.model.features import FEATURES
-from bpfa.model.posterior import WEIGHTS, GlobalPosterior
+from bpfa.model.posterior import WEIGHT_PRECISIONS, GlobalPosterior
 from bpfa.model.priors import Priors, as_priors
 
 __all__ = ["train"]
@@ -50,7 +50,7 @@ def train(
     missing: Any = None,
     algorithm: str = "gibbs-ssvi",
     features: str = "factorised",
-    weights: str = "all",
+    weight_precision: str = "all",
     priors: Priors | None = None,
     n_steps: int | None = 500,
     batch_size: int = 256,
@@ -81,7 +81,7 @@ def train(
         "factorised": q(phi) independent over the features, as in the paper; "joint": one Gaussian over all
         features of a column, which learns in fewer steps. An algorithm that sees expectations can have joint
         features only where no entry is missing.
-    weights : str
+    weight_precision : str
         What the weight precision is learned from: "all" weights, as in the paper, or the "active" ones, the
         others integrated out; not for the mean-field kinds, which have no idle weights.
     priors : Priors, optional
@@ -109,8 +109,8 @@ def train(
         goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
-        `hide` for "gibbs-ssvi", the share of a row's entries that its chain does not see while features learn
-        from all of them, which keeps long runs from fitting single entries;
+        `dropout` for "gibbs-ssvi", the share of a row's entries that its chain does not see while features
+        learn from all of them, which keeps long runs from fitting single entries;
         `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
 
     Yields
@@ -139,11 +139,16 @@ def train(
         posterior = on_host(posterior)
         check_instance("posterior", posterior, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
     batch_size = check_integer("batch_size", batch_size, low=1)
-    if check_choice("weights", weights, WEIGHTS) == "active" and ALGORITHMS[algorithm].method == "MeanField":
-        raise ValueError(f"weights='active': {algorithm!r} has no idle weights; expected weights='all'")
+    if (
+        check_choice("weight_precision", weight_precision, WEIGHT_PRECISIONS) == "active"
+        and ALGORITHMS[algorithm].method == "MeanField"
+    ):
+        raise ValueError(
+            f"weight_precision='active': {algorithm!r} has no idle weights; expected weight_precision='all'"
+        )
     form: dict[str, Any] = {
         "features": check_choice("features", features, tuple(FEATURES)),
-        "weights": weights,
+        "weight_precision": weight_precision,
     }
     if chains is not None:
         chosen = chosen._replace(local=_warm(chosen, chains, rows, n_features))
@@ -188,7 +193,7 @@ def _warm(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) ->
             f"expected {rows.n_rows} and {n_features}"
         )
     assert isinstance(chosen.local, Gibbs)
-    if chosen.local.hide:
-        # What a step hides, the step before it has seen.
-        raise ValueError(f"hide={chosen.local.hide}: expected 0 where chains go on")
+    if chosen.local.dropout:
+        # What a step drops, the step before it has seen.
+        raise ValueError(f"dropout={chosen.local.dropout}: expected 0 where chains go on")
     return WarmGibbs(chosen.local, chains)

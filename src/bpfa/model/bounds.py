@@ -50,8 +50,10 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
         ("q", q, LocalPosterior),
     ):
         check_instance(name, value, kind)
-    if posterior.weights == "active" and isinstance(local, MeanField):
-        raise ValueError("posterior.weights='active': mean field has no idle weights; expected 'all'")
+    if posterior.weight_precision == "active" and isinstance(local, MeanField):
+        raise ValueError(
+            "posterior.weight_precision='active': mean field has no idle weights; expected 'all'"
+        )
     expected = (posterior.n_rows, posterior.n_columns)
     if batch.values.shape != expected:
         raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
@@ -68,7 +70,7 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
     log_g_w = digamma(posterior.e) - np.log(posterior.f)
     log_not_pi = digamma(posterior.b) - digamma(posterior.a + posterior.b)
     # With the idle weights integrated out, the slabs in use alone speak of g_w.
-    n_weights = q.theta.sum() if posterior.weights == "active" else q.theta.size
+    n_weights = q.theta.sum() if posterior.weight_precision == "active" else q.theta.size
     corrections = (
         batch.observed.sum() / 2 * (log_g_o - np.log(view.g_o))
         + n_weights / 2 * (log_g_w - np.log(view.g_w))

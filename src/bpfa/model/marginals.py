@@ -69,17 +69,17 @@ def log_predictive(
     g_w: float,
     batch: Batch,
     truth: Array,
-    hidden: NDArray[np.bool_],
+    held_out: NDArray[np.bool_],
 ) -> tuple[Array, Array]:
-    """Return log p(hidden entries | observed entries, z, globals) of every row, jointly over its entries.
+    """Return log p(held-out entries | observed entries, z, globals) of every row, jointly over its entries.
 
     Parameters
     ----------
     on, phi, g_o, g_w, batch
         As in `signal`.
     truth : array, rows x columns
-        With the values of the hidden entries.
-    hidden : boolean array, rows x columns
+        With the values of the held-out entries.
+    held_out : boolean array, rows x columns
 
     Returns
     -------
@@ -89,21 +89,21 @@ def log_predictive(
 
     Examples
     --------
-    >>> hidden = np.array([[False, True]])
+    >>> held_out = np.array([[False, True]])
     >>> args = np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]])
-    >>> density, mean = log_predictive(*args, np.array([[3.0, 1.5]]), hidden)
+    >>> density, mean = log_predictive(*args, np.array([[3.0, 1.5]]), held_out)
     >>> density.round(4), mean
     (array([-1.1217]), array([[1.5, 1.5]]))
     """
-    values = np.where(hidden, truth, 0.0)
-    density: Array = hidden.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * (values**2).sum(axis=1)
+    values = np.where(held_out, truth, 0.0)
+    density: Array = held_out.sum(axis=1) / 2 * np.log(g_o / (2 * np.pi)) - g_o / 2 * (values**2).sum(axis=1)
     weights = np.zeros(on.shape)
     for group in _groups(on, phi, g_o, g_w, batch):
         mean = _solved(group.precision, group.b)
         weights[group.rows[:, None], group.features] = mean
-        columns, chosen = _packed(hidden[group.rows])
+        columns, chosen = _packed(held_out[group.rows])
         entries = _entries(phi, group.features, columns, chosen)
-        # Lambda and b once more, with the hidden entries among those that are seen.
+        # Lambda and b once more, with the held-out entries among those that are seen.
         precision = group.precision + g_o * entries @ entries.transpose(0, 2, 1)
         b = group.b + g_o * (entries @ (values[group.rows[:, None], columns])[:, :, None])[:, :, 0]
         density[group.rows] += _evidence(precision, b, _solved(precision, b))

@@ -16,9 +16,9 @@ from bpfa.model.priors import Priors, log_gamma_draw
 from bpfa.model.sums import JointSums, LocalSums
 from bpfa.model.view import GlobalView
 
-__all__ = ["WEIGHTS", "GlobalPosterior"]
+__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior"]
 
-WEIGHTS = ("active", "all")
+WEIGHT_PRECISIONS = ("active", "all")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GlobalPosterior:
     c, d, e, f : float
     features : FactorisedFeatures or JointFeatures
         q(phi).
-    weights : str
+    weight_precision : str
         What q(g_w) is learned from: the "active" weights, the idle ones integrated out, or "all", as in the
         paper. It is the same model either way; the idle weights only repeat the g_w they were given, and
         make it crawl (MATH.md section 5).
@@ -54,11 +54,11 @@ class GlobalPosterior:
     e: float
     f: float
     features: FactorisedFeatures | JointFeatures
-    weights: str = "all"
+    weight_precision: str = "all"
 
     def __post_init__(self) -> None:
         check_instance("priors", self.priors, Priors)
-        check_choice("weights", self.weights, WEIGHTS)
+        check_choice("weight_precision", self.weight_precision, WEIGHT_PRECISIONS)
         K = self.n_features
         for name in "ab":
             array = check_array(name, getattr(self, name), (K,))
@@ -149,7 +149,7 @@ class GlobalPosterior:
             raise ValueError(f"sums: of {len(sums.n)} features; expected {self.n_features}")
         s, priors = self.n_rows / sums.n_rows, self.priors
         a0, b0 = priors.beta(self.n_features)
-        if self.weights == "active":
+        if self.weight_precision == "active":
             n_weights, squares = sums.n.sum(), sums.ZW2
         else:
             n_weights, squares = sums.n_rows * self.n_features, sums.W2

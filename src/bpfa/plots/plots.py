@@ -171,9 +171,9 @@ def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None 
 
 
 def plot_coverage(
-    model: BPFA, X: Any, hidden: Any = None, *, n_draws: int = 99, ax: Axes | None = None
+    model: BPFA, X: Any, held_out: Any = None, *, n_draws: int = 99, ax: Axes | None = None
 ) -> Axes:
-    """Show how often predictive intervals cover hidden entries, against how often they are meant to.
+    """Show how often predictive intervals cover held-out entries, against how often they are meant to.
 
     Below the diagonal the model is too sure of itself. The band is where 95 % of the points of a calibrated
     model lie, if the entries were independent; those of a row are not quite, so it is a little narrow.
@@ -182,7 +182,7 @@ def plot_coverage(
     ----------
     model : BPFA
         Fitted.
-    X, hidden, n_draws
+    X, held_out, n_draws
         As in `BPFA.calibration`.
     ax : matplotlib.axes.Axes, optional
 
@@ -198,7 +198,7 @@ def plot_coverage(
     >>> plot_coverage(model, X).get_xlabel()
     'Meant to cover'
     """
-    counted = model.calibration(X, hidden, levels=LEVELS, n_draws=n_draws)
+    counted = model.calibration(X, held_out, levels=LEVELS, n_draws=n_draws)
     ax = ax or _axes(height=WIDTH)
     n_entries = int(counted["n_entries"].iloc[0])
     meant = np.linspace(0, 1, 101)
@@ -208,7 +208,7 @@ def plot_coverage(
     )
     ax.plot([0, 1], [0, 1], color="0.3", linewidth=1, linestyle="--", label="calibrated")
     ax.plot(counted["level"], counted["coverage"], "o-", markersize=4, color=BLUE, label="model")
-    ax.set(xlabel="Meant to cover", ylabel=f"Covered, of {n_entries:,} hidden entries")
+    ax.set(xlabel="Meant to cover", ylabel=f"Covered, of {n_entries:,} held-out entries")
     _percent(ax)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     _plain(ax)

@@ -1,4 +1,4 @@
-"""How good a model is: predictive log-likelihood and error on hidden entries, PSNR (MATH.md section 6)."""
+"""How good a model is: predictive log-likelihood and error on held-out entries, PSNR (MATH.md section 6)."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class PosteriorDraw(NamedTuple):
 
 
 class HeldOutScore(NamedTuple):
-    """Scores over hidden entries."""
+    """Scores over held-out entries."""
 
     log_likelihood: float
-    """Predictive log-likelihood per hidden entry."""
+    """Predictive log-likelihood per held-out entry."""
     mse: float
     """Mean squared error of the mean prediction."""
     n_entries: int
-    """Number of hidden entries."""
+    """Number of held-out entries."""
 
     @classmethod
     def over(cls, scores: Iterable[HeldOutScore]) -> HeldOutScore:
@@ -131,20 +131,20 @@ def posterior_draws(
 def held_out_score(
     posterior: Posterior,
     data: Any,
-    hidden: Any,
+    held_out: Any,
     algorithm: Algorithm,
     *,
     n_draws: int = 20,
     seed: int | None = None,
 ) -> HeldOutScore:
-    """Score the predictions of hidden entries.
+    """Score the predictions of held-out entries.
 
     Parameters
     ----------
     posterior : GlobalPosterior or ChainPosterior
     data : array-like, shape (rows, columns)
-        With the true values at the hidden entries; NaN is missing.
-    hidden : boolean array-like of the same shape
+        With the true values at the held-out entries; NaN is missing.
+    held_out : boolean array-like of the same shape
         True at the entries to hide from the local step and to score.
     algorithm : Algorithm
         The one the posterior was trained by.
@@ -161,10 +161,10 @@ def held_out_score(
     >>> from bpfa import algorithm
     >>> from bpfa.inference.starts import random_posterior
     >>> y = np.random.default_rng(0).normal(size=(50, 4))
-    >>> hidden = np.zeros(y.shape, dtype=bool)
-    >>> hidden[:, 0] = True
+    >>> held_out = np.zeros(y.shape, dtype=bool)
+    >>> held_out[:, 0] = True
     >>> posterior = random_posterior(ArrayRows(y), 3, seed=0)
-    >>> score = held_out_score(posterior, y, hidden, algorithm("mf-ssvi"), seed=0)
+    >>> score = held_out_score(posterior, y, held_out, algorithm("mf-ssvi"), seed=0)
     >>> score.n_entries
     50
     """
@@ -172,19 +172,19 @@ def held_out_score(
     check_instance("posterior", posterior, Posterior)
     if rows.n_columns != posterior.n_columns:
         raise ValueError(f"data: {rows.n_columns} columns; expected {posterior.n_columns}, as the model has")
-    hidden = check_mask("hidden", hidden, rows.values.shape)
-    if not hidden.any():
-        raise ValueError("hidden: no entry is hidden; expected at least one")
-    if (hidden & ~rows.observed).any():
-        row, column = np.argwhere(hidden & ~rows.observed)[0]
+    held_out = check_mask("held_out", held_out, rows.values.shape)
+    if not held_out.any():
+        raise ValueError("held_out: no entry is held out; expected at least one")
+    if (held_out & ~rows.observed).any():
+        row, column = np.argwhere(held_out & ~rows.observed)[0]
         raise ValueError(
-            f"hidden: the entry at row {row}, column {column} is NaN in data; expected its value"
+            f"held_out: the entry at row {row}, column {column} is NaN in data; expected its value"
         )
     stream = Stream.from_seed(seed).child("prediction")
     scores = []
     for first in range(0, rows.n_rows, BLOCK_ROWS):
         ids = np.arange(first, min(first + BLOCK_ROWS, rows.n_rows))
-        truth, scored = rows.values[ids], hidden[ids]
+        truth, scored = rows.values[ids], held_out[ids]
         batch = Batch(truth, rows.observed[ids] & ~scored, ids)
         scores.append(score_rows(posterior, batch, truth, scored, algorithm, n_draws=n_draws, stream=stream))
     return HeldOutScore.over(scores)
@@ -194,7 +194,7 @@ def score_rows(
     posterior: Posterior,
     batch: Batch,
     truth: Array,
-    hidden: NDArray[np.bool_],
+    held_out: NDArray[np.bool_],
     algorithm: Algorithm,
     *,
     n_draws: int,
@@ -202,7 +202,7 @@ def score_rows(
     integrated: bool = False,
     units: Array | None = None,
 ) -> HeldOutScore:
-    """Score the hidden entries of some rows; `batch` is what the local step sees of them.
+    """Score the held-out entries of some rows; `batch` is what the local step sees of them.
 
     With `integrated`, the weights of every draw are integrated out where the algorithm lets them: the same
     quantity with less variance. With `units`, one a column, entries are scored as multiplied by them.
@@ -212,20 +212,20 @@ def score_rows(
     for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
         if integrated:
             log_density, expected = log_predictive(
-                draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, hidden
+                draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, held_out
             )
         else:
             expected = draw.mean
-            error2 = np.where(hidden, truth - expected, 0.0) ** 2
-            log_density = hidden.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
+            error2 = np.where(held_out, truth - expected, 0.0) ** 2
+            log_density = held_out.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
             log_density -= draw.g_o / 2 * error2.sum(axis=1)
         # log of the mean over draws of the row's density, not the mean of logs
         log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
         mean += expected / n_draws
-    n_entries = int(hidden.sum())
-    error = np.where(hidden, truth - mean, 0.0)
+    n_entries = int(held_out.sum())
+    error = np.where(held_out, truth - mean, 0.0)
     if units is not None:
-        error, log_likelihood = error * units, log_likelihood - hidden @ np.log(units)
+        error, log_likelihood = error * units, log_likelihood - held_out @ np.log(units)
     squared_error, scale = (error**2).sum(), max(n_entries, 1)
     return HeldOutScore(float(log_likelihood.sum() / scale), float(squared_error / scale), n_entries)
 

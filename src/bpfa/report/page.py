@@ -78,7 +78,7 @@ def settings_of(model: Any) -> dict[str, str]:
         "Algorithm": settings.algorithm,
         "Features at most": settings.n_features,
         "Posterior of the features": settings.features,
-        "Weight precision from": f"{settings.weights} weights",
+        "Weight precision from": f"{settings.weight_precision} weights",
         "Start": settings.init,
         "Rows": f"{model.n_rows_seen_:,}",
         "Columns": f"{model.n_features_in_:,}",

@@ -22,7 +22,7 @@ FEW_COLUMNS = 2048
 # tell whether there are any.
 SPARSE_GROWTH, MOST_SPARSE, SPARSE_COLUMNS, SPARSE_ROWS = 3, 128, 128, 300
 # The share of a row's entries that its chain then does not see: there are features enough to fit single ones.
-SPARSE_HIDE = 0.1
+SPARSE_DROPOUT = 0.1
 # Sweeps of the uncollapsed sampler.
 SWEEPS = 100
 # The fewest steps: from principal components, which are a good model already; with features that few rows

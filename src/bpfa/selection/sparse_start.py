@@ -39,7 +39,7 @@ def sparse_is_better(
     n_features: int,
     settings: Settings,
     *,
-    hide: float,
+    dropout: float,
     n_jobs: int | None = None,
 ) -> bool:
     """Return whether features that few rows have predict hidden entries better than common factors.
@@ -55,7 +55,7 @@ def sparse_is_better(
     settings : Settings
         Of the fit that is to come. The trial runs on the CPU, whatever the device, so that the choice is the
         same on all of them.
-    hide : float
+    dropout : float
         Share of the entries that chains of the short fit do not see, as those of the fit will not.
     n_jobs : int, optional
         Threads.
@@ -79,7 +79,7 @@ def sparse_is_better(
         unit = np.sqrt(factoring.noise / factoring.noise.mean())
     seen = Batch((batch.values / unit).astype(np.float32), observed)
     try:
-        posterior = _short_fit(seen, n_features, settings, stream, hide, n_jobs)
+        posterior = _short_fit(seen, n_features, settings, stream, dropout, n_jobs)
     except NonFiniteError:
         return False
     chosen = algorithm(settings.algorithm, n_jobs=n_jobs, **settings.options)
@@ -95,7 +95,7 @@ def sparse_is_better(
 
 
 def _short_fit(
-    seen: Batch, n_features: int, settings: Settings, stream: Stream, hide: float, n_jobs: int | None
+    seen: Batch, n_features: int, settings: Settings, stream: Stream, dropout: float, n_jobs: int | None
 ) -> GlobalPosterior:
     """Return the posterior after a few steps from the sparse start."""
     for progress in train(
@@ -103,7 +103,7 @@ def _short_fit(
         n_features,
         algorithm=settings.algorithm,
         features="joint",
-        weights=settings.weights,
+        weight_precision=settings.weight_precision,
         priors=settings.priors,
         n_steps=N_STEPS,
         batch_size=BATCH_SIZE,
@@ -111,7 +111,7 @@ def _short_fit(
         init="common",
         seed=stream,
         n_jobs=n_jobs,
-        **settings.options | {"hide": hide},
+        **settings.options | {"dropout": dropout},
     ):
         posterior = progress.posterior
     assert isinstance(posterior, GlobalPosterior)

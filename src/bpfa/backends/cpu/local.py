@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import check_choice, check_integer
-from bpfa._support.philox import RowDraws, hidden_below
+from bpfa._support.philox import RowDraws, word_below
 from bpfa.backends import numpy as specification
 from bpfa.backends.cpu import _kernels
 from bpfa.backends.cpu.finish import MEAN_FIELD, SPIKE_SLAB, finished_sums
@@ -76,7 +76,7 @@ class Kernel:
         burn_in: int = 0,
         n_samples: int = 1,
         n_sweeps: int = 0,
-        hide: float = 0.0,
+        dropout: float = 0.0,
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
         K, D = view.phi.shape
@@ -126,7 +126,7 @@ class Kernel:
                 burn_in=burn_in,
                 n_samples=n_samples,
                 n_sweeps=n_sweeps,
-                hide=hidden_below(hide),
+                dropout=word_below(dropout),
                 sums=sums,
                 **filled,
                 n_threads=self.n_jobs or 0,
@@ -220,7 +220,7 @@ class Gibbs(Kernel, GibbsByStates):
     ) -> tuple[LocalSums | JointSums, LocalState]:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         raw = RawSums(view, batch, joint=joint)
-        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, hide=self.hide)[1]
+        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, dropout=self.dropout)[1]
         assert planes is not None
         return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
 
@@ -228,7 +228,7 @@ class Gibbs(Kernel, GibbsByStates):
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
     ) -> LocalSums | JointSums:
         raw = RawSums(view, batch, joint=joint)
-        self._swept(view, batch, draws, start, sums=raw.arrays, hide=self.hide)
+        self._swept(view, batch, draws, start, sums=raw.arrays, dropout=self.dropout)
         return raw.finish(self._method, self.n_samples)
 
     def _swept(

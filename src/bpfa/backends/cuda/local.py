@@ -17,8 +17,8 @@ from bpfa.backends import numpy as specification
 from bpfa.backends.cpu.finish import MEAN_FIELD, SPIKE_SLAB
 from bpfa.backends.cpu.local import RANGE
 from bpfa.backends.cpu.states import GibbsByStates
+from bpfa.backends.cuda.dropout import of_whole_rows, with_dropout
 from bpfa.backends.cuda.gibbs import Chain, Kept
-from bpfa.backends.cuda.hidden import of_whole_rows, with_hidden
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.backends.cuda.runtime import cupy_module, device_index, kernel, launch, on_device, properties
 from bpfa.backends.cuda.sums import DENSE_FEATURES, N_CHUNKS, DeviceSums
@@ -102,7 +102,7 @@ def fitting_rows(
     *,
     n_samples: int,
     matrices: int,
-    hides: bool,
+    drops: bool,
     available: int,
     real_bytes: int = 4,
 ) -> str:
@@ -110,14 +110,14 @@ def fitting_rows(
 
     Examples
     --------
-    >>> fitting_rows(10**6, 256, 64, n_samples=3, matrices=0, hides=False, available=2**28)
+    >>> fitting_rows(10**6, 256, 64, n_samples=3, matrices=0, drops=False, available=2**28)
     'Sums over 1,000,000 rows need 2.1 GiB; a batch_size of 30,720 fits. '
-    >>> fitting_rows(4096, 1024, 512, n_samples=3, matrices=512, hides=False, available=2**32)
+    >>> fitting_rows(4096, 1024, 512, n_samples=3, matrices=512, drops=False, available=2**32)
     'Sums over 4,096 rows need 4.63 GiB; no batch fits. '
     """
     row = n_samples * real_bytes * (2 * K + D) + real_bytes * D + 32
     # Rows with entries hidden are a copy, and say where something is seen.
-    row += (real_bytes + 1) * D if hides else 0
+    row += (real_bytes + 1) * D if drops else 0
     # Products of few features are added up beside their sums.
     for_all = 2 * K * D * (8 + real_bytes * N_CHUNKS) + 8 * K * K * matrices * (1 + (K <= DENSE_FEATURES))
     needed = for_all + min(n_rows, _part_rows(n_samples * real_bytes * (2 * K + D))) * row
@@ -175,7 +175,7 @@ class Gibbs(OnDevice, GibbsByStates):
                 *view.phi.shape,
                 n_samples=self.n_samples,
                 matrices=matrices,
-                hides=self.hide > 0,
+                drops=self.dropout > 0,
                 available=available,
             )
 
@@ -206,9 +206,9 @@ class Gibbs(OnDevice, GibbsByStates):
 
     def _kept_samples(self, chain: Chain, rows: DeviceBatch, start: tuple[Any, Any] | None) -> Kept:
         """Return the kept samples of some rows, of whose entries chains may not have seen all."""
-        if not self.hide:
+        if not self.dropout:
             return chain.kept(rows, start)
-        seen = with_hidden(rows, chain.view.real, self.hide, chain.key, chain.step)
+        seen = with_dropout(rows, chain.view.real, self.dropout, chain.key, chain.step)
         return of_whole_rows(chain.kept(seen, start), rows, chain.view)
 
     def row_moments(

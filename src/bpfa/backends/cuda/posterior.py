@@ -260,7 +260,7 @@ class DevicePosterior:
                 self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
                 sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
                 float(sums.n_rows), float(self.n_rows), *priors.beta(K),
-                priors.c0, priors.d0, priors.e0, priors.f0, origin.weights == "active",
+                priors.c0, priors.d0, priors.e0, priors.f0, origin.weight_precision == "active",
                 size, number, moment, ab, state,
             )  # fmt: skip
             shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, size, moment)

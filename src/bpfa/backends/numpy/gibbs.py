@@ -17,10 +17,10 @@ from bpfa.data import Batch
 from bpfa.model.sums import JointSums, LocalMoments, LocalSums
 from bpfa.model.view import GlobalView
 
-__all__ = ["MOST_HIDDEN", "Gibbs"]
+__all__ = ["MOST_DROPOUT", "Gibbs"]
 
 # Share of the entries of a row that may be hidden from its chain.
-MOST_HIDDEN = 0.9
+MOST_DROPOUT = 0.9
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Gibbs:
     blocked : bool
         Draw z and w together, w integrated out of the odds (the default, it mixes better), or z given w and
         then w given z, as the paper words it.
-    hide : float
+    dropout : float
         Share of the observed entries of a row, others at every step, that its chain does not see when sums
         are taken, though the sums are over all of them. Features then have to predict entries, and cannot fit
         what single ones happen to be; and the noise is what predictions are off by. At most 0.9.
@@ -53,14 +53,14 @@ class Gibbs:
     burn_in: int = 3
     n_samples: int = 3
     blocked: bool = True
-    hide: float = 0.0
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         check_integer("burn_in", self.burn_in, low=0, high=MAX_SWEEP // 2)
         check_integer("n_samples", self.n_samples, low=1, high=MAX_SWEEP // 2)
         if not isinstance(self.blocked, bool):
             raise TypeError(f"blocked={self.blocked!r}: expected True or False")
-        check_number("hide", self.hide, low=0.0, high=MOST_HIDDEN)
+        check_number("dropout", self.dropout, low=0.0, high=MOST_DROPOUT)
 
     def chain(
         self,
@@ -127,7 +127,7 @@ class Gibbs:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
         kept: list[Any] = []
-        seen = batch.without(draws.hidden(self.hide, batch.n_columns)) if self.hide else batch
+        seen = batch.without(draws.dropped(self.dropout, batch.n_columns)) if self.dropout else batch
         for state in self._kept(view, seen, draws, self.n_samples, start):
             kept.append(form.of(view, batch, moments(view, state)))
         return form.average(kept), state

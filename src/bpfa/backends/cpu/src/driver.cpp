@@ -98,12 +98,12 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
          const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& go_on) {
   if (rows.n == 0) return true;
   const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
-  const bool complete = rows.observed == nullptr, all_seen = complete && settings.hide == 0;
+  const bool complete = rows.observed == nullptr, all_seen = complete && settings.dropout == 0;
   const bool gibbs = settings.method == Method::kGibbs || settings.method == Method::kGibbsTwoStep;
   // A thread costs some microseconds to wake: it must have a few groups of rows to do.
   const std::int64_t worth = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
   n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), worth));
-  const double seen_share = 1 - settings.hide * 0x1p-32;
+  const double seen_share = 1 - settings.dropout * 0x1p-32;
   const bool by_gram = gibbs && !all_seen && any_row_by_gram(rows, view.K, view.D, seen_share);
   const PreparedGlobals<Real> prepared(view, all_seen, by_gram, gibbs, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;

@@ -27,7 +27,7 @@ struct GibbsScratch {
   Real* square;            // KP: sum of x^2 over the kept samples; zero between rows
   std::int32_t* ever;      // KP: the features that were on in any kept sample
   // Where entries are hidden from chains:
-  std::uint32_t* hidden_words;  // D, and up to whole groups of words
+  std::uint32_t* dropout_words;  // D, and up to whole groups of words
   std::uint8_t* seen;           // DP
   Real* y;                      // DP: the row, zero where it is not seen
 };
@@ -155,10 +155,10 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
   const std::size_t at = static_cast<std::size_t>(i) * g.K;
   const Real* y = rows.values + i * g.D;
   const std::uint8_t* observed = rows.observed ? rows.observed + i * g.D : nullptr;
-  if (settings.hide) {
-    row_words(key, bpfa::kUniform, 0, g.D, t.hidden_words);
+  if (settings.dropout) {
+    row_words(key, bpfa::kUniform, 0, g.D, t.dropout_words);
     for (int d = 0; d < g.D; ++d) {
-      t.seen[d] = (!observed || observed[d]) && t.hidden_words[d] >= settings.hide;
+      t.seen[d] = (!observed || observed[d]) && t.dropout_words[d] >= settings.dropout;
       t.y[d] = t.seen[d] ? y[d] : Real(0);
     }
     row.begin(t.y, t.seen);

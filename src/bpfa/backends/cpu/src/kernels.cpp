@@ -33,7 +33,7 @@ BPFA_INLINE void gibbs_rows(const Globals<Real>& g, const Settings& settings, co
   t.active = carver.take<std::int32_t>(g.KP);
   t.square = carver.take<Real>(g.KP);
   t.ever = carver.take<std::int32_t>(g.KP);
-  t.hidden_words = carver.take<std::uint32_t>(bpfa::padded(g.D, bpfa::kFeaturePadding));
+  t.dropout_words = carver.take<std::uint32_t>(bpfa::padded(g.D, bpfa::kFeaturePadding));
   t.seen = carver.take<std::uint8_t>(g.DP);
   t.y = carver.take<Real>(g.DP);
   for (int k = 0; k < g.KP; ++k) t.square[k] = 0;
@@ -96,7 +96,7 @@ void rows(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Rea
   }
   const Carver carver{static_cast<char*>(scratch)};
   const bool gibbs = settings.method == bpfa::Method::kGibbs || settings.method == bpfa::Method::kGibbsTwoStep;
-  if (gibbs && (rows.observed || settings.hide || !g.gram))
+  if (gibbs && (rows.observed || settings.dropout || !g.gram))
     gibbs_rows<Real, MissingRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);
   else if (gibbs)
     gibbs_rows<Real, CompleteRow<Real>>(g, settings, rows, first, n, chunk, slot, out, carver);

@@ -43,7 +43,7 @@ template <class Real>
 void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
          In<Real, 2> values, std::optional<In<std::uint8_t, 2>> observed, In<std::int64_t, 1> ids,
          std::optional<In<Real, 2>> start_z, std::optional<In<Real, 2>> start_w, std::uint64_t key, std::uint32_t step,
-         int first_sweep, int burn_in, int n_samples, int n_sweeps, std::uint32_t hide,
+         int first_sweep, int burn_in, int n_samples, int n_sweeps, std::uint32_t dropout,
          std::optional<SumArrays> sum_arrays, std::optional<Out<Real, 3>> posterior, std::optional<Out<Real, 3>> state,
          int n_threads, const std::string& instruction_set) {
   const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
@@ -58,7 +58,7 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
     require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K), "start: expected rows x features");
   require(method >= 0 && method <= 3, "method: expected 0 to 3");
   const bool gibbs = method <= 1;
-  require(gibbs || hide == 0, "hide: expected Gibbs sampling");
+  require(gibbs || dropout == 0, "dropout: expected Gibbs sampling");
   require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && (gibbs || n_sweeps >= 1),
           "first_sweep, burn_in, n_samples, n_sweeps: expected counts of at least one, burn_in of at least zero");
   require(std::int64_t{first_sweep} + burn_in + n_samples <= 65536, "first_sweep + burn_in + n_samples: at most 65536");
@@ -79,7 +79,7 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
   }
   const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
   const bpfa::Settings settings{
-      static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps, hide};
+      static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps, dropout};
   const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),        data_or_null(observed), ids.data(),
                               data_or_null(start_z),        data_or_null(start_w)};
   bpfa::Sums sums{};
@@ -117,7 +117,7 @@ void define_run(nb::module_& m, const char* name) {
   using namespace nb::literals;
   m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a, "observed"_a.none(),
         "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a, "burn_in"_a, "n_samples"_a,
-        "n_sweeps"_a, "hide"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
+        "n_sweeps"_a, "dropout"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
         "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
 }
 

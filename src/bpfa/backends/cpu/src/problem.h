@@ -70,7 +70,7 @@ struct Settings {
   int burn_in;         // sweeps before the first one kept (Gibbs)
   int n_samples;       // sweeps kept (Gibbs)
   int n_sweeps;        // sweeps (variational)
-  std::uint32_t hide;  // chains do not see entries whose random word is below this (Gibbs)
+  std::uint32_t dropout;  // chains do not see entries whose random word is below this (Gibbs)
 };
 
 template <class Real>

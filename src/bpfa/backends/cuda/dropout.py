@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from bpfa._support.philox import hidden_below
+from bpfa._support.philox import word_below
 from bpfa.backends.cuda.gibbs import Kept
 from bpfa.backends.cuda.moment import Moment, number_arguments
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
 from bpfa.backends.cuda.view import DeviceView
 
-__all__ = ["of_whole_rows", "with_hidden"]
+__all__ = ["of_whole_rows", "with_dropout"]
 
 
-def with_hidden(batch: DeviceBatch, real: str, share: float, key: int, step: int | Moment) -> DeviceBatch:
-    """Return the rows with this share of their entries missing, those of `RowDraws.hidden`."""
+def with_dropout(batch: DeviceBatch, real: str, share: float, key: int, step: int | Moment) -> DeviceBatch:
+    """Return the rows with this share of their entries missing, those of `RowDraws.dropped`."""
     cupy, n_numbers = cupy_module(), len(batch) * batch.n_columns
     values, seen = cupy.empty(n_numbers, real), cupy.empty(n_numbers, cupy.uint8)
     _launch(
-        "hide_entries", batch, real, batch.n_columns, np.uint32(hidden_below(share)),
+        "drop_entries", batch, real, batch.n_columns, np.uint32(word_below(share)),
         np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32), *number_arguments(step), values, seen,
     )  # fmt: skip
     return DeviceBatch(
@@ -50,7 +50,7 @@ def _launch(name: str, batch: DeviceBatch, real: str, *others: Any) -> None:
     if len(batch) == 0:
         return
     launch(
-        kernel("hidden.cu", name, f"REAL={C_NAMES[real]}"), min(4096, -(-len(batch) // 8)), 256,
+        kernel("dropout.cu", name, f"REAL={C_NAMES[real]}"), min(4096, -(-len(batch) // 8)), 256,
         batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
         np.int64(len(batch)), *others,
     )  # fmt: skip

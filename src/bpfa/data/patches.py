@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data import Batch
+from bpfa.data.rows import Batch
 
 __all__ = ["PatchRows", "Strip", "starts"]
 

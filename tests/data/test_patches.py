@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from bpfa.data import Rows
+from bpfa.data.patches import starts
 from bpfa.images import PatchRows
-from bpfa.images.patches import starts
 
 
 def stack(shape, seed=0):

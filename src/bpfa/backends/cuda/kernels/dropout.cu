@@ -6,9 +6,9 @@
   for (int64 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, n_warps = gridDim.x * (blockDim.x / 32); \
        row < n_rows; row += n_warps)
 
-// The rows one after another, zero and not observed where an entry is missing or its random word is below `hide`.
-extern "C" __global__ void hide_entries(const real* values, const unsigned char* observed, const int64* ids,
-                                        const int64* bases, const int* offsets, int64 n_rows, int D, unsigned hide,
+// The rows one after another, zero and not observed where an entry is missing or its random word is below `dropout`.
+extern "C" __global__ void drop_entries(const real* values, const unsigned char* observed, const int64* ids,
+                                        const int64* bases, const int* offsets, int64 n_rows, int D, unsigned dropout,
                                         unsigned key0, unsigned key1, unsigned step_number, const Moment* moment,
                                         real* seen_values, unsigned char* seen) {
   FOR_ROWS(row, n_rows) {
@@ -17,7 +17,7 @@ extern "C" __global__ void hide_entries(const real* values, const unsigned char*
       // Columns have the words of sweep 0, as features have those of the others.
       const uint4 words = row_words(UNIFORM, 0, ids[row], step_of(moment, step_number), d / 64, d % 16, key0, key1);
       const int64 at = base + offsets[d];
-      const bool sees = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= hide;
+      const bool sees = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= dropout;
       seen_values[row * D + d] = sees ? values[at] : 0;
       seen[row * D + d] = sees;
     }
