@@ -14,8 +14,9 @@ from skimage.data import camera
 
 from bpfa import Batch, ChainPosterior, GlobalPosterior, algorithm, draw_data, full_bound, posterior_draws
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import LocalState, SpikeSlab
-from bpfa.backends.numpy.variational import LocalPosterior
+from bpfa.backends.numpy import SpikeSlab
+from bpfa.model.local import LocalState
+from bpfa.model.local import LocalPosterior
 from bpfa.data import ArrayRows
 from bpfa.inference.starts import random_posterior
 from bpfa.model.features import FactorisedFeatures

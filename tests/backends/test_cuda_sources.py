@@ -9,6 +9,7 @@ import pytest
 from cuda_variants import ALL, FEW
 
 from bpfa.backends.cuda import runtime
+from bpfa.backends.registry import check_device
 
 # `make cuda` asks for every variant.
 VARIANTS = ALL if os.environ.get("BPFA_ALL_CUDA_VARIANTS") else FEW
@@ -48,8 +49,8 @@ def test_sources_are_whole():
 
 
 def test_devices_are_named():
-    assert runtime.named_device("cpu") == "cpu"
-    assert runtime.named_device("auto") in ("cpu", "cuda")
+    assert check_device("cpu") == "cpu"
+    assert check_device("auto") in ("cpu", "cuda")
     with pytest.raises(ValueError, match="cuda:x"):
         runtime.device_index("cuda:x")
 
@@ -59,7 +60,7 @@ def test_a_missing_gpu_is_an_error_and_no_fallback(monkeypatch):
     runtime.device_index.cache_clear()
     with pytest.raises(RuntimeError, match="no GPU is visible"):
         runtime.device_index("cuda")
-    assert runtime.named_device("auto") == "cpu"
+    assert check_device("auto") == "cpu"
 
 
 def test_missing_cupy_says_what_to_install(monkeypatch):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bpfa import Batch
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import LocalState
+from bpfa.model.local import LocalState
 
 N_REPLICATES = 4000
 N_SWEEPS = 50

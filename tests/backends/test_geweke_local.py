@@ -8,7 +8,7 @@ from geweke import BROKEN, BROKEN_SLABS, RIGHT, draw_locals, draw_values, smalle
 import bpfa.backends.numpy.gibbs
 from bpfa import Batch
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import LocalState
+from bpfa.model.local import LocalState
 
 N_ROWS, N_STEPS, K, D = 20_000, 5, 3, 4
 

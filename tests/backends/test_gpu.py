@@ -14,19 +14,19 @@ from bpfa import ArrayRows, Batch, algorithm, inpaint, train
 from bpfa._support.philox import MAX_ROW_ID, Stream
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
-from bpfa.backends.cpu.finish import GIBBS
 from bpfa.backends.cuda.gibbs import Chain, correlated
-from bpfa.backends.cuda.posterior import DevicePosterior, on_host
+from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device, uploaded
 from bpfa.backends.cuda.runtime import CACHE_VARIABLE, OPTIONS, cupy_module, on_device, source_text
 from bpfa.backends.cuda.staging import _staging, on_its_way
 from bpfa.backends.cuda.sums import DeviceSums
 from bpfa.backends.cuda.view import DeviceView
-from bpfa.backends.numpy import LocalState
+from bpfa.backends.kernel_methods import GIBBS
 from bpfa.inference.progress import NonFiniteError
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.starts import random_posterior
 from bpfa.inference.svi import svi_step
+from bpfa.model.local import LocalState
 from bpfa.model.view import GlobalView
 
 pytestmark = pytest.mark.gpu
@@ -111,7 +111,7 @@ def check_against_specification(name, seed, N, K, D, observed, expected_view, st
     assert_same_sums(kernel.sums(view, batch, draws, start), spec.sums(view, batch, draws, start), 1e-8)
     if joint:
         assert_same_sums(
-            kernel.joint_sums(view, batch, draws, start), spec.joint_sums(view, batch, draws, start), 1e-8
+            *(method.sums(view, batch, draws, start, joint=True) for method in (kernel, spec)), 1e-8
         )
     moments = (method.row_moments(view, batch, draws, start) for method in (kernel, spec))
     for ours, theirs in zip(*moments, strict=True):
@@ -149,8 +149,8 @@ def test_rows_in_parts_add_up(name, monkeypatch):
 def test_the_same_bits_twice(name, observed):
     view, batch, draws = problem(3, N=5000, K=70, D=20, observed=observed)
     _, kernel = pair(name)
-    for method in ("sums", "joint_sums"):
-        first, second = (getattr(kernel, method)(view, batch, draws) for _ in range(2))
+    for joint in (False, True):
+        first, second = (kernel.sums(view, batch, draws, joint=joint) for _ in range(2))
         for field in fields(first):
             np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
 
@@ -289,7 +289,7 @@ def test_a_fit_equals_that_of_the_cpu(name, features, share):
         options["weight_precision"] = "active"
     runs = [list(train(y, 8, device=device, **options)) for device in ("cpu", "cuda")]
     for ours, theirs in zip(*runs, strict=True):
-        a, b = on_host(ours.posterior), on_host(theirs.posterior)
+        a, b = ours.posterior, theirs.posterior
         for values in ("a", "b", "c", "d", "e", "f"):
             np.testing.assert_allclose(getattr(b, values), getattr(a, values), rtol=1e-7, err_msg=values)
         for field in fields(a.features):
@@ -395,7 +395,7 @@ def test_a_step_that_is_not_finite_keeps_the_last_good_state():
     good = svi_step(posterior, batch, chosen, step=1, rho=schedule(1), stream=stream)
     huge = Batch(np.where(batch.observed, 1e38, 0.0).astype(np.float32), batch.observed, batch.ids)
     kept = svi_step(good, huge, chosen, step=2, rho=schedule(2), stream=stream)
-    np.testing.assert_array_equal(kept.host.a, good.host.a)
+    np.testing.assert_array_equal(kept.host().a, good.host().a)
     with pytest.raises(ValueError, match="step 2"):
         kept.check_finite()
     with pytest.raises(NonFiniteError):
@@ -464,7 +464,7 @@ def test_a_picture_in_strips_is_the_same(monkeypatch):
     missing = np.random.default_rng(0).random(image.shape) < 0.4
     options = {"n_components": 24, "max_steps": 20, "n_draws": 3, "random_state": 0, "device": "cuda"}
     whole = inpaint(image, missing, **options)
-    monkeypatch.setattr(bpfa.images.device, "STRIP_BYTES", 1)
+    monkeypatch.setattr(bpfa.backends.cuda.pictures, "STRIP_BYTES", 1)
     np.testing.assert_allclose(inpaint(image, missing, **options).image, whole.image, rtol=1e-9)
     assert np.abs(whole.image - image)[missing].mean() < 20
     assert kernels.Gibbs  # the CPU's own are not replaced

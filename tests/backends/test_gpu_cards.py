@@ -15,6 +15,7 @@ from bpfa import BPFA
 from bpfa.backends import cpu as kernels
 from bpfa.backends.cuda import gibbs, runtime
 from bpfa.backends.cuda.runtime import properties
+from bpfa.backends.registry import check_device
 
 pytestmark = pytest.mark.gpu
 
@@ -92,6 +93,6 @@ def test_a_card_that_is_too_old_is_named(monkeypatch):
     runtime.device_index.cache_clear()
     with pytest.raises(RuntimeError, match=r"compute capability 6\.1, and 7\.5 \(Turing\) is needed"):
         runtime.device_index("cuda")
-    assert runtime.named_device("auto") == "cpu"
+    assert check_device("auto") == "cpu"
     monkeypatch.undo()
     runtime.device_index.cache_clear()

@@ -10,10 +10,10 @@ from builders import data_with_holes
 import bpfa
 from bpfa import train
 from bpfa.backends.cuda import graphs
-from bpfa.backends.cuda.moment import Moment
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.products import products_of_rows
 from bpfa.backends.cuda.runtime import cupy_module, on_device
+from bpfa.backends.cuda.step_arguments import StepOnDevice
 from bpfa.inference.progress import NonFiniteError
 
 pytestmark = pytest.mark.gpu
@@ -150,19 +150,17 @@ def test_a_replayed_step_that_is_not_finite_keeps_the_last_good_state(replayed):
     steps = train(y, 6, n_steps=60, batch_size=100, seed=0, device="cuda")
     *_, last = islice(steps, 20)
     y[...] = 1e38
-    with pytest.raises(NonFiniteError, match="step 50") as raised:
+    with pytest.raises(NonFiniteError, match=r"step 50 .*the sums of step 21 are not finite") as raised:
         list(steps)
     assert 21 in replayed
     np.testing.assert_array_equal(raised.value.posterior.a, last.posterior.a)
-    with pytest.raises(ValueError, match="step 21"):
-        raised.value.posterior.check_finite()
 
 
 def test_a_recording_that_is_interrupted(monkeypatch, replayed):
     y, step = data_with_holes(), DevicePosterior.step
 
     def interrupted(self, sums, rho, g_o):
-        if isinstance(rho, Moment):
+        if isinstance(rho, StepOnDevice):
             raise KeyboardInterrupt
         return step(self, sums, rho, g_o)
 

@@ -22,7 +22,7 @@ from bpfa._support import _native
 from bpfa._support.philox import MAX_ROW_ID, Stream
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
-from bpfa.backends.numpy import LocalState
+from bpfa.model.local import LocalState
 from bpfa.model.view import GlobalView
 
 METHODS = {
@@ -88,7 +88,7 @@ def test_kernels_equal_the_specification(
     if N:
         assert_same_sums(kernel.sums(view, batch, draws, start), spec.sums(view, batch, draws, start), 1e-9)
         assert_same_sums(
-            kernel.joint_sums(view, batch, draws, start), spec.joint_sums(view, batch, draws, start), 1e-9
+            *(method.sums(view, batch, draws, start, joint=True) for method in (kernel, spec)), 1e-9
         )
     else:
         assert kernel.sums(view, batch, draws, start).n_rows == 0
@@ -135,10 +135,10 @@ def test_single_precision_rounds_and_no_more(name, observed, instruction_set):
 def test_equal_bits_for_any_number_of_threads(name, observed):
     view, batch, draws = problem(2, N=700, K=30, D=20, observed=observed)
     one, *others = (pair(name, n_jobs=n_jobs)[1] for n_jobs in (1, 2, 4))
-    for kind in ("sums", "joint_sums"):
-        expected = getattr(one, kind)(view, batch, draws)
+    for joint in (False, True):
+        expected = one.sums(view, batch, draws, joint=joint)
         for other in others:
-            sums = getattr(other, kind)(view, batch, draws)
+            sums = other.sums(view, batch, draws, joint=joint)
             for field in fields(expected):
                 np.testing.assert_array_equal(getattr(sums, field.name), getattr(expected, field.name))
 

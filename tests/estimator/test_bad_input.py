@@ -10,11 +10,12 @@ from builders import random_batch, random_posterior, random_view
 import bpfa
 from bpfa import ArrayRows, Batch, ChainPosterior, GlobalPosterior, Priors, Schedule
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import Gibbs, LocalState, MeanField, SpikeSlab
+from bpfa.backends.numpy import Gibbs, MeanField, SpikeSlab
 from bpfa.inference import starts as initialise
 from bpfa.inference.sampler import gibbs_sampler
 from bpfa.inference.svi import svi
 from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.local import LocalState
 from bpfa.model.view import GlobalView
 
 RNG = np.random.default_rng(0)

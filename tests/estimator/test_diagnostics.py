@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from bpfa import BPFA, ArrayRows, GlobalPosterior, Priors
+from bpfa.data.scaling import Scale
 from bpfa.estimator.diagnostics import _predictive_draws
-from bpfa.estimator.model_file import Scale
-from bpfa.fitting.history import History
+from bpfa.estimator.publishing import publish
 from bpfa.model.features import FactorisedFeatures
 
 METHODS = (
@@ -50,7 +50,8 @@ def known_model(phi, pi, *, g_o=100.0, g_w=1.0, scale=None, names=None, **parame
     X = some if names is None else pandas.DataFrame(some, columns=names)
     model = BPFA(K, max_steps=1, random_state=0, **parameters).fit(X)
     columns = Scale(np.full(D, 5.0), np.ones(D) if scale is None else np.asarray(scale), np.ones(D))
-    model._keep(model.settings_, posterior, 1, History(), None, columns, n_rows)
+    known = {"posterior": posterior, "last": None, "scale": columns, "n_rows_seen": n_rows}
+    publish(model, replace(model._outcome, **known))
     return model
 
 

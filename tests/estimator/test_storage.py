@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from bpfa import BPFA, ChainPosterior, draw_data
-from bpfa.backends.numpy import LocalState
 from bpfa.estimator import storage
 from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
+from bpfa.model.local import LocalState
 
 DATA = draw_data(60, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
 

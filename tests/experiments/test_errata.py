@@ -12,9 +12,10 @@ from scipy.stats import norm
 
 from bpfa import ChainPosterior, algorithm, full_bound, held_out_score, posterior_draws
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import LocalState, MeanField, SpikeSlab
+from bpfa.backends.numpy import MeanField, SpikeSlab
 from bpfa.data import Batch
 from bpfa.model.features import FactorisedFeatures
+from bpfa.model.local import LocalState
 from bpfa.model.sums import LocalSums
 
 

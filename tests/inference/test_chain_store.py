@@ -10,9 +10,9 @@ from bpfa import ChainStore, Schedule, draw_data, train
 from bpfa._support.philox import Stream
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
-from bpfa.backends.numpy.base import LocalState
 from bpfa.data import Batch
-from bpfa.inference.chain_store import WarmGibbs
+from bpfa.inference.chain_store import CarriedGibbs
+from bpfa.model.local import LocalState
 
 N, K, D = 12, 5, 6
 
@@ -50,14 +50,9 @@ def test_a_chain_goes_on_where_it_stood(methods, joint):
     view, batch = random_view(rng, K, D), random_batch(rng, N, D, "random")
     options = {"dtype": "float64"} if methods is kernels else {}
     first, second = (Stream.from_seed(seed).rows(batch.ids, 1) for seed in (1, 2))
-    warm = WarmGibbs(methods.Gibbs(burn_in=1, n_samples=1, **options), ChainStore(N, K))
-    take = (
-        (lambda draws: warm.joint_sums(view, batch, draws))
-        if joint
-        else (lambda draws: warm.sums(view, batch, draws))
-    )
-    take(first)
-    went_on = take(second)
+    warm = CarriedGibbs(methods.Gibbs(burn_in=1, n_samples=1, **options), ChainStore(N, K))
+    warm.sums(view, batch, first, joint=joint)
+    went_on = warm.sums(view, batch, second, joint=joint)
     assert warm.store.take(batch.ids).z.any()
 
     reference = local.Gibbs(burn_in=1, n_samples=1)
@@ -112,7 +107,7 @@ def test_a_warm_chain_leaves_the_posterior_of_a_row():
     view = random_view(rng, 2, 3)
     row = random_batch(rng, 1, 3, "full")
     batch = Batch(np.repeat(row.values, 4000, axis=0))
-    warm = WarmGibbs(kernels.Gibbs(burn_in=0, n_samples=1), ChainStore(4000, 2))
+    warm = CarriedGibbs(kernels.Gibbs(burn_in=0, n_samples=1), ChainStore(4000, 2))
     for visit in range(1, 31):
         sums = warm.sums(view, batch, Stream.from_seed(0).rows(batch.ids, visit))
     long = kernels.Gibbs(burn_in=60, n_samples=1).sums(view, batch, Stream.from_seed(9).rows(batch.ids, 1))

@@ -8,8 +8,9 @@ from scipy.stats import beta, gamma, kstest, norm
 
 from bpfa import ArrayRows, ChainPosterior, NonFiniteError, Priors
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.backends.numpy import Gibbs
 from bpfa.inference.sampler import GibbsSampler, gibbs_sampler
+from bpfa.model.local import LocalState
 
 N, K, D = 20, 3, 4
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bpfa import ALGORITHMS, Algorithm, ArrayRows, NonFiniteError, Schedule, algorithm, draw_data, train
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import MeanField
-from bpfa.data import batch_ids
+from bpfa.data import ShuffledEpochs, batch_ids
 from bpfa.inference.svi import svi
 
 N, K, D = 30, 3, 4
@@ -34,8 +34,8 @@ def run(rows, posterior, name="mf-ssvi", n_steps=7, batch_size=8, seed=2, schedu
         rows,
         posterior,
         algorithm(name),
+        visits=ShuffledEpochs(batch_size, Stream.from_seed(seed)),
         n_steps=n_steps,
-        batch_size=batch_size,
         schedule=schedule or Schedule(),
         stream=Stream.from_seed(seed),
         **options,
@@ -86,8 +86,8 @@ def test_a_step_moves_to_the_target_of_its_batch(rows, posterior, rho_is_one):
         rows,
         posterior,
         Algorithm("mf-svi", "expected", mean_field),
+        visits=ShuffledEpochs(N, Stream.from_seed(2)),
         n_steps=1,
-        batch_size=N,
         schedule=schedule,
         stream=Stream.from_seed(2),
     )
@@ -120,13 +120,24 @@ def test_every_step_has_its_own_draws(rows, posterior):
     seen = []
 
     class Recorder(MeanField):
-        def sums(self, view, batch, draws, start=None):
+        def sums(self, view, batch, draws, start=None, *, joint):
             seen.append((view.phi[0, 0], draws.uniform(1, 1)[0, 0]))
-            return super().sums(view, batch, draws, start)
+            return super().sums(view, batch, draws, start, joint=joint)
 
     stay = Schedule(delay=1e300, decay=1.0)
     recorder = Algorithm("recorder", "sampled", Recorder())
-    list(svi(rows, posterior, recorder, n_steps=5, batch_size=N, schedule=stay, stream=Stream.from_seed(0)))
+    stream = Stream.from_seed(0)
+    list(
+        svi(
+            rows,
+            posterior,
+            recorder,
+            visits=ShuffledEpochs(N, stream),
+            n_steps=5,
+            schedule=stay,
+            stream=stream,
+        )
+    )
     views, draws = zip(*seen, strict=True)
     assert len(set(views)) == len(set(draws)) == 5
 

@@ -12,7 +12,8 @@ from bpfa import full_bound
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import MeanField, SpikeSlab
 from bpfa.model.features import FactorisedFeatures
-from bpfa.model.sums import JointSums, LocalSums
+from bpfa.model.local import local_sums
+from bpfa.model.sums import sums_of
 
 N, K, D = 12, 3, 4
 BLOCKS = {"pi": ("a", "b"), "g_o": ("c", "d"), "g_w": ("e", "f"), "phi": ("features",)}
@@ -61,11 +62,8 @@ class Fixed:
     def __init__(self, local, q):
         self.local, self.q = local, q
 
-    def sums(self, view, batch, draws):
-        return LocalSums.of(view, batch, self.local.moments(view, self.q))
-
-    def joint_sums(self, view, batch, draws):
-        return JointSums.of(view, batch, self.local.moments(view, self.q))
+    def sums(self, view, batch, draws, *, joint):
+        return sums_of(view, batch, self.local.moments(view, self.q), joint=joint)
 
 
 def fit(local, posterior, batch, start=None):
@@ -77,7 +75,7 @@ def updated(posterior, batch, local, q, block, k=0):
     """One block moved to its target given all others: the factors of pi, g_o, g_w, and phi or phi_k."""
     view = posterior.expected()
     draws = Stream.from_seed(0).rows(batch.ids, step=1)
-    sums = posterior.local_sums(Fixed(local, q), view, batch, draws)
+    sums = local_sums(Fixed(local, q), view, batch, draws, joint=posterior.joint)
     target = posterior.target(sums, view.g_o)
     new = {name: getattr(target, name) for name in BLOCKS[block]}
     if block == "phi" and isinstance(posterior.features, FactorisedFeatures):

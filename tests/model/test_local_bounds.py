@@ -7,7 +7,8 @@ from finite_differences import gradient
 from scipy.special import expit, logit
 from scipy.stats import bernoulli, norm
 
-from bpfa.backends.numpy import LocalState, MeanField, SpikeSlab
+from bpfa.backends.numpy import MeanField, SpikeSlab
+from bpfa.model.local import LocalState
 
 K, D = 4, 5
 

@@ -11,6 +11,7 @@ from scipy.special import digamma, polygamma
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import SpikeSlab
 from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.local import local_sums
 
 N, K, D = 10, 3, 4
 FORMS = {"factorised": ("tau", "mu"), "joint": ("P", "h")}
@@ -65,7 +66,7 @@ def test_sampled_views_are_draws(posterior):
 def sums_under(posterior, batch):
     view = posterior.sampled(np.random.default_rng(5))
     draws = Stream.from_seed(0).rows(batch.ids, step=1)
-    return posterior.local_sums(SpikeSlab(), view, batch, draws), view.g_o
+    return local_sums(SpikeSlab(), view, batch, draws, joint=posterior.joint), view.g_o
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])

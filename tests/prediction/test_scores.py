@@ -18,8 +18,9 @@ from bpfa import (
     psnr,
 )
 from bpfa._support.philox import Stream
-from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.backends.numpy import Gibbs
 from bpfa.model.features import FactorisedFeatures
+from bpfa.model.local import LocalState
 
 N, K, D = 8, 3, 4
 RNG = np.random.default_rng(0)

@@ -5,20 +5,26 @@ import pytest
 
 from bpfa import BPFA
 from bpfa.data import ArrayRows, HeldOutRows
-from bpfa.estimator.parameters import Start, limits_of, settings_of
+from bpfa.estimator.parameters import check_parameters
+from bpfa.estimator.planning import completed_settings, first_settings, fit_limits
+from bpfa.selection.defaults import most_components
+from bpfa.selection.start_choice import Start
 
 SHAPES = [(1, 1), (5, 3), (150, 4), (400, 6), (172_791, 24), (16_428, 350), (10**7, 64), (1000, 5000)]
 
 
-def the_largest(largest, settings):
-    return Start(largest, settings.init)
+def settings_of(parameters, n_rows, n_columns):
+    """The settings of a fit with as many features as there may be."""
+    settings = first_settings(parameters, n_rows, n_columns)
+    start = Start(most_components(n_rows, n_columns), settings.init)
+    return completed_settings(settings, parameters, start, n_rows, n_columns)
 
 
 @pytest.mark.parametrize(("n_rows", "n_columns"), SHAPES)
 def test_defaults_suit_the_shape(n_rows, n_columns):
-    parameters = BPFA(random_state=0).get_params()
-    settings = settings_of(parameters, n_rows, n_columns, the_largest)
-    limits = limits_of(parameters, settings, n_rows, n_columns)
+    parameters = check_parameters(BPFA(random_state=0).get_params())
+    settings = settings_of(parameters, n_rows, n_columns)
+    limits = fit_limits(parameters, settings, n_rows, n_columns)
     assert 1 <= settings.n_features <= min(n_rows, 256)
     # Fewer features than columns, where there are columns enough.
     assert settings.n_features < n_columns or n_columns < 3
@@ -37,7 +43,7 @@ def test_what_the_algorithm_cannot_have_is_not_chosen():
         ("mf-ssvi", "joint", "all"),
         ("mf-svi", "factorised", "all"),
     ]:
-        settings = settings_of(BPFA(algorithm=algorithm).get_params(), 1000, 20, the_largest)
+        settings = settings_of(check_parameters({"algorithm": algorithm}), 1000, 20)
         assert (settings.features, settings.weight_precision) == (features, weights)
 
 

@@ -5,8 +5,10 @@ import pytest
 
 from bpfa import BPFA, draw_data
 from bpfa.data import ArrayRows, HeldOutRows
-from bpfa.estimator.parameters import Start, limits_of, settings_of
+from bpfa.estimator.parameters import check_parameters
+from bpfa.estimator.planning import completed_settings, first_settings, fit_limits
 from bpfa.inference.progress import NonFiniteError
+from bpfa.selection.start_choice import Start
 
 
 def sparse_rows(n_rows=1500, n_columns=20, n_features=40, seed=0):
@@ -59,10 +61,12 @@ def test_they_are_found():
     ],
 )
 def test_what_comes_with_them(parameters, start, dropout, steps):
-    parameters = BPFA(**parameters).get_params()
-    settings = settings_of(parameters, 1000, 20, lambda largest, settings: start)
+    parameters = check_parameters(parameters)
+    settings = first_settings(parameters, 1000, 20)
+    start = start or Start(parameters.n_components, settings.init)
+    settings = completed_settings(settings, parameters, start, 1000, 20)
     assert settings.options["dropout"] == dropout
-    assert limits_of(parameters, settings, 1000, 20).max_steps == steps
+    assert fit_limits(parameters, settings, 1000, 20).max_steps == steps
 
 
 def test_single_entries_are_not_fitted():
@@ -115,7 +119,7 @@ def no_trial(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a start was tried")
 
-    monkeypatch.setattr("bpfa.estimator.estimator.sparse_is_better", refuse)
+    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", refuse)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +163,7 @@ def test_a_fit_that_goes_on_keeps_its_start(tmp_path, monkeypatch):
     whole = BPFA(max_steps=6, random_state=0).fit(X)
     BPFA(max_steps=3, random_state=0).fit(X, checkpoint=path)
     # Nor does it try again: other versions may choose otherwise.
-    monkeypatch.setattr("bpfa.estimator.estimator.sparse_is_better", lambda *arguments, **options: False)
+    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", lambda *arguments, **options: False)
     further = BPFA(max_steps=6, random_state=0).fit(X, checkpoint=path, resume=True)
     assert further.settings_.init == "common"
     assert np.array_equal(further.components_, whole.components_)
@@ -181,7 +185,7 @@ def test_the_trial_hides_what_the_fit_hides(monkeypatch):
         shares.append(dropout)
         return False
 
-    monkeypatch.setattr("bpfa.estimator.estimator.sparse_is_better", noted)
+    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", noted)
     for share in (None, 0.0, 0.4):
         start_of(sparse_rows(400), dropout=share)
     assert shares == [0.1, 0.0, 0.4]

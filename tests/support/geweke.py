@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import ks_2samp
 
-from bpfa.backends.numpy import LocalState
 from bpfa.backends.numpy.base import slab
+from bpfa.model.local import LocalState
 
 # A right sampler fails by a chance of 1e-3, whatever the number of statistics; a broken one fails by far.
 RIGHT, BROKEN = 1e-3, 1e-8

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 from bpfa._support import _native
+from bpfa._support.checks import check_integer
 
-__all__ = ["limited_threads", "one_blas_thread", "thread_count"]
+__all__ = ["check_jobs", "limited_threads", "one_blas_thread", "thread_count"]
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return a number of threads as scikit-learn counts them: -1 is all processors, -2 all but one.
+
+    None, which stays None, lets OpenMP decide.
+
+    Examples
+    --------
+    >>> check_jobs(2), check_jobs(None), check_jobs(-1) >= 1
+    (2, None, True)
+    """
+    if n_jobs is None:
+        return None
+    number = check_integer("n_jobs", n_jobs, low=-(2**31))
+    if number == 0:
+        raise ValueError("n_jobs=0: expected an integer >= 1, or -1 for all processors")
+    return number if number > 0 else max(1, _processors() + 1 + number)
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def thread_count(n_jobs: int | None = None) -> int:

@@ -17,7 +17,7 @@ from rich.table import Table as Columns
 from threadpoolctl import threadpool_info
 
 import bpfa
-from bpfa.backends.cuda.runtime import cache_folder, card, cuda_problem
+from bpfa.backends.registry import BACKENDS
 from bpfa.cli.options import Json, Quiet
 from bpfa.cli.voice import Voice
 
@@ -83,9 +83,10 @@ def system() -> dict[str, Any]:
 
 def gpu() -> str:
     """Return which GPU there is and whether it can be used; where not, why, and what to do about it."""
-    problem = cuda_problem()
+    cuda = BACKENDS["cuda"]
+    problem = cuda.problem()
     if problem is None:
-        return f"{card()}; kernels are kept in {cache_folder()}"
+        return cuda.description()
     if shutil.which("nvidia-smi") is None:
         return "none found: the CPU is used"
     asked = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
@@ -150,7 +151,7 @@ def kernels_agree() -> None:
     y = np.where(np.random.default_rng(0).random(data.y.shape) < 0.3, np.nan, data.y)
     for name in ("gibbs-ssvi", "titsias-ssvi", "mf-ssvi"):
         devices: list[dict[str, Any]] = [{"device": "numpy"}, {"device": "cpu", "dtype": "float64"}]
-        if cuda_problem() is None:
+        if BACKENDS["cuda"].problem() is None:
             devices.append({"device": "cuda", "dtype": "float64"})
         specified, *compiled = (
             [

@@ -17,6 +17,7 @@ from bpfa.data.open import as_rows, open_rows
 from bpfa.data.rows import ArrayRows, Batch, Rows, chunk_edges, column_names, read
 from bpfa.data.scaling import ColumnMoments, StandardisedRows, column_moments
 from bpfa.data.shuffle import batch_ids, read_batches, sample_ids
+from bpfa.data.visits import ShuffledEpochs, SinglePass, Visits
 
 __all__ = [
     "AnnDataRows",
@@ -32,9 +33,12 @@ __all__ = [
     "MemmapRows",
     "ParquetRows",
     "Rows",
+    "ShuffledEpochs",
+    "SinglePass",
     "SparseRows",
     "StandardisedRows",
     "TableRows",
+    "Visits",
     "ZarrRows",
     "as_rows",
     "batch_ids",

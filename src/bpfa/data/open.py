@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bpfa.backends.cuda.arrays import CudaArrayRows, is_cuda_array
 from bpfa.data.concat import ConcatRows
 from bpfa.data.formats.anndata import AnnDataRows
 from bpfa.data.formats.fcs import FCSRows
@@ -89,12 +88,6 @@ def as_rows(data: Any, missing: Any = None) -> Rows:
     """
     if _is_path(data):
         raise TypeError(f"data={str(data)!r}: a path; expected numbers, or a file opened by bpfa.open_rows")
-    if is_cuda_array(data):
-        if missing is not None:
-            raise ValueError(
-                "missing: a mask goes with an array on the host; expected None, and NaN in the array"
-            )
-        return CudaArrayRows(data)
     if isinstance(data, Rows):
         if missing is not None:
             raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")

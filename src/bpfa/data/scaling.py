@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from bpfa.data.blocks import BLOCK_ENTRIES, sequential
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows
 
-__all__ = ["ColumnMoments", "StandardisedRows", "column_moments"]
+__all__ = ["ColumnMoments", "Scale", "StandardisedRows", "column_moments"]
 
 # A standard deviation of fewer roundings of the mean than this is that of a constant column.
 ROUNDINGS = 8
@@ -83,6 +83,21 @@ def _moments(batch: Batch) -> tuple[NDArray[np.int64], Array, Array]:
     # What is left of a sum that should be zero is the rounding of the mean; it is taken out of both.
     rounding = residual.sum(axis=0) / np.maximum(n, 1)
     return n, mean + rounding, (residual**2).sum(axis=0) - n * rounding**2
+
+
+class Scale(NamedTuple):
+    """The units of the model, column by column."""
+
+    mean: Array
+    scale: Array
+    noise_ratio: Array
+    """Noise relative to that of the other columns, in units of `scale`; the mean of the squares is 1."""
+
+    @property
+    def unit(self) -> Array:
+        """How large 1 of the model is in the units of the data."""
+        unit: Array = self.scale * self.noise_ratio
+        return unit
 
 
 class StandardisedRows(MappedRows):

@@ -12,17 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_array, check_integer, check_number
 from bpfa.data import Batch, sequential
-from bpfa.estimator.transform import UseMixin
+from bpfa.estimator.transform import TransformMixin
 from bpfa.prediction.predictions import content_ids, predict, row_weights
 from bpfa.prediction.scores import posterior_draws
 
-__all__ = ["ReadingMixin", "column_labels", "residual_blocks"]
+__all__ = ["DiagnosticsMixin", "column_labels", "residual_blocks"]
 
 # Entries of a block of rows, or weights where they are more: some tens of MiB while a block is worked on.
 BLOCK_ENTRIES = 2**18
 
 
-class ReadingMixin(UseMixin):
+class DiagnosticsMixin(TransformMixin):
     """Methods of `BPFA` that say in frames what it has learned. They need pandas.
 
     Components come in the order of the model, the most used first. Standardised units are those of the
@@ -334,10 +334,10 @@ class ReadingMixin(UseMixin):
         return _frame(columns, index=column_labels(self), index_name="column")
 
 
-def residual_blocks(model: ReadingMixin, X: Any) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
+def residual_blocks(model: DiagnosticsMixin, X: Any) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
     """Yield the residuals of some rows at a time, in units of the noise, and which entries are observed.
 
-    See `ReadingMixin.residuals`. A residual is 0 where an entry is missing.
+    See `DiagnosticsMixin.residuals`. A residual is 0 where an entry is missing.
     """
     for batch in sequential(model._standardised(X), block_rows=_block_rows(model)):
         keyed, stream = content_ids(batch), model._stream.child("residuals")
@@ -345,12 +345,14 @@ def residual_blocks(model: ReadingMixin, X: Any) -> Iterator[tuple[Array, NDArra
         yield np.where(batch.observed, (batch.values - draw.mean) * draw.g_o**0.5, 0.0), batch.observed
 
 
-def _explained_by_each(model: ReadingMixin, X: Any) -> Array:
+def _explained_by_each(model: DiagnosticsMixin, X: Any) -> Array:
     """Return by how much the squared error grows without each component, as a share of all squares."""
     phi, total = model.components_ / model.scale_, 0.0
     grown = np.zeros(len(phi))
     for batch in sequential(model._standardised(X), block_rows=_block_rows(model)):
-        x = row_weights(model.posterior_, batch, model._row_algorithm(), model._stream)[:, model._order]
+        x = row_weights(model.posterior_, batch, model._row_algorithm(), model._stream)[
+            :, model._component_order
+        ]
         values = batch.values * model.noise_ratio_
         residual = np.where(batch.observed, values - x @ phi, 0.0)
         # (r + x_k phi_k)^2 - r^2, summed over the observed entries
@@ -360,7 +362,7 @@ def _explained_by_each(model: ReadingMixin, X: Any) -> Array:
 
 
 def _predictive_draws(
-    model: ReadingMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
+    model: DiagnosticsMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
 ) -> Array:
     """Draw the chosen entries of some rows from their predictive distribution; n_draws x entries."""
     draws = posterior_draws(
@@ -384,15 +386,15 @@ def _checked_levels(levels: Sequence[float] | Array, n_draws: int) -> Array:
     return chosen
 
 
-def _block_rows(model: ReadingMixin) -> int:
+def _block_rows(model: DiagnosticsMixin) -> int:
     return int(max(1, BLOCK_ENTRIES // max(model.components_.shape)))
 
 
-def _component_names(model: ReadingMixin) -> NDArray[Any]:
+def _component_names(model: DiagnosticsMixin) -> NDArray[Any]:
     return np.asarray(model.get_feature_names_out(), dtype=object)
 
 
-def column_labels(model: ReadingMixin) -> NDArray[Any]:
+def column_labels(model: DiagnosticsMixin) -> NDArray[Any]:
     """Return the names of the columns of the data, or x0, x1... where they have none."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bpfa._support.checks import check_instance, check_integer
-from bpfa._support.philox import Stream
-from bpfa._support.threads import limited_threads
-from bpfa.backends.cuda.posterior import DevicePosterior, on_host
-from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, column_moments, sequential
-from bpfa.estimator.diagnostics import ReadingMixin
-from bpfa.estimator.inputs import rows_of_input
-from bpfa.estimator.model_file import Scale, load_into, pack_model
-from bpfa.estimator.parameters import Start, limits_of, settings_of
-from bpfa.estimator.resuming import file_to_resume, state_of
-from bpfa.estimator.storage import check_writable, write_model
-from bpfa.fitting.checkpoint import Checkpoint, Clock
-from bpfa.fitting.history import History
-from bpfa.fitting.progress_bar import progress_bar
-from bpfa.fitting.run import Callback, Fit, Settings
-from bpfa.inference.progress import NonFiniteError, Posterior, Progress
-from bpfa.inference.schedule import Schedule
-from bpfa.inference.svi import svi_step
-from bpfa.inference.training import INITIALISERS
+from bpfa._support.checks import check_instance
+from bpfa._support.threads import check_jobs, limited_threads
+from bpfa.estimator.diagnostics import DiagnosticsMixin
+from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
+from bpfa.estimator.model_file import read_outcome, write_outcome
+from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
+from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
+from bpfa.estimator.publishing import publish
+from bpfa.estimator.resuming import Resumed, file_to_resume
+from bpfa.estimator.storage import check_writable
+from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
+from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
-from bpfa.prediction.predictions import feature_means, usage
-from bpfa.selection import defaults
-from bpfa.selection.column_noise import column_noise
-from bpfa.selection.component_count import component_count
-from bpfa.selection.sparse_start import sparse_is_better
 
 __all__ = ["BPFA"]
 
@@ -53,7 +38,7 @@ def _learns_by_steps(model: BPFA) -> bool:
     return True
 
 
-class BPFA(ReadingMixin, BaseEstimator):
+class BPFA(DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
     The features, how many are needed, which of them a row uses, the weights and the noise are learned. NaN is
@@ -180,36 +165,39 @@ class BPFA(ReadingMixin, BaseEstimator):
     (True, True, 0.0)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = scikit_learn_constraints()
+    _outcome: Outcome
+
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | None = DEFAULTS.n_components,
         *,
-        algorithm: str = "gibbs-ssvi",
-        features: str = "auto",
-        weight_precision: str = "auto",
-        priors: Priors | None = None,
-        batch_size: int | None = None,
-        max_epochs: float | None = None,
-        max_steps: int | None = None,
-        max_time: float | None = None,
-        step_delay: float = 20.0,
-        step_decay: float = 0.6,
-        burn_in: int = 3,
-        n_samples: int = 3,
-        dropout: float | None = None,
-        n_sweeps: int = 10,
-        init: str = "auto",
-        standardize: bool = True,
-        noise: str = "auto",
-        held_out: float = 0.0,
-        patience: int | None = None,
-        revise: bool = False,
-        total_rows: int | None = None,
-        sparse_output: bool = False,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
+        algorithm: str = DEFAULTS.algorithm,
+        features: str = DEFAULTS.features,
+        weight_precision: str = DEFAULTS.weight_precision,
+        priors: Priors | None = DEFAULTS.priors,
+        batch_size: int | None = DEFAULTS.batch_size,
+        max_epochs: float | None = DEFAULTS.max_epochs,
+        max_steps: int | None = DEFAULTS.max_steps,
+        max_time: float | None = DEFAULTS.max_time,
+        step_delay: float = DEFAULTS.step_delay,
+        step_decay: float = DEFAULTS.step_decay,
+        burn_in: int = DEFAULTS.burn_in,
+        n_samples: int = DEFAULTS.n_samples,
+        dropout: float | None = DEFAULTS.dropout,
+        n_sweeps: int = DEFAULTS.n_sweeps,
+        init: str = DEFAULTS.init,
+        standardize: bool = DEFAULTS.standardize,
+        noise: str = DEFAULTS.noise,
+        held_out: float = DEFAULTS.held_out,
+        patience: int | None = DEFAULTS.patience,
+        revise: bool = DEFAULTS.revise,
+        total_rows: int | None = DEFAULTS.total_rows,
+        sparse_output: bool = DEFAULTS.sparse_output,
+        device: str = DEFAULTS.device,
+        n_jobs: int | None = DEFAULTS.n_jobs,
+        random_state: Any = DEFAULTS.random_state,
+        verbose: int = DEFAULTS.verbose,
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
@@ -273,51 +261,16 @@ class BPFA(ReadingMixin, BaseEstimator):
         -------
         self
         """
-        rows = rows_of_input(self, X, missing, reset=True)
-        checkpoint = _as_checkpoint(checkpoint)
-        if checkpoint is not None:
-            check_writable(checkpoint.path)
-        file, threads = file_to_resume(resume, checkpoint), self._threads()
-        earlier = None if file is None else type(self).load(file)
-        with limited_threads(threads):
-            standardised, settings = self._settled(rows, rows.n_rows, earlier, trying=True)
-        saved: dict[str, Any] = {}
-        if earlier is not None:
-            assert file is not None
-            any_seed = self.random_state is None
-            saved = state_of(earlier, file, settings, standardised, any_seed=any_seed)
-        settings = saved.pop("settings", settings)
-        limits = limits_of(self.get_params(), settings, rows.n_rows, rows.n_columns)
-        with progress_bar(limits, verbose=self.verbose) as show, limited_threads(threads):
-            scale = saved.pop("scale", None) or _noise_scaled(standardised, settings)
-            seen = StandardisedRows(rows, scale.mean, scale.unit)
-            fit = Fit(seen, settings, limits, units=scale.noise_ratio, n_jobs=threads, **saved)
-
-            def save() -> None:
-                last, best = on_host(fit.posterior), fit.best
-                how = fit.step, fit.history, fit.stopped_by, scale, rows.n_rows
-                if best is None or best.step == fit.step:
-                    self._keep(fit.settings, last, *how)
-                else:
-                    self._keep(fit.settings, best.posterior, *how, best_step=best.step, last=last)
-                if checkpoint is not None:
-                    self.save(checkpoint.path)
-
-            try:
-                clock = None if checkpoint is None else Clock(checkpoint, fit.step)
-                for progress in fit.steps(callbacks):
-                    show(fit.history, progress.epoch * rows.n_rows)
-                    if clock is not None and clock.due(progress.step):
-                        save()
-                        clock.saved(progress.step)
-                _refuse_failure(fit)
-            except (KeyboardInterrupt, NonFiniteError) as error:
-                fit.stopped_by = "interrupt" if isinstance(error, KeyboardInterrupt) else "failure"
-                if fit.posterior is not None:
-                    save()
-                raise
-        save()
-        return self
+        parameters = check_parameters(self.get_params())
+        checkpoint = as_checkpoint(checkpoint)
+        table, resumed = new_table(self, X, missing), self._resumed(resume, checkpoint)
+        n_jobs = check_jobs(self.n_jobs)
+        with limited_threads(n_jobs):
+            scale = column_scale(table.rows, standardize=parameters.standardize)
+            plan = plan_fit(table, scale, parameters, resumed, n_jobs)
+            save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
+            outcome = run(plan, callbacks=callbacks, verbose=self.verbose, checkpoint=checkpoint, save=save)
+        return self._publish(outcome)
 
     @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
@@ -337,46 +290,18 @@ class BPFA(ReadingMixin, BaseEstimator):
         -------
         self
         """
-        first = not hasattr(self, "posterior_")
-        rows = rows_of_input(self, X, missing, reset=first)
-        n_seen = 0 if first else self.n_rows_seen_
-        total = self.total_rows or n_seen + rows.n_rows
-        check_integer("total_rows", total, low=1)
-        if first:
-            history, step = History(), 0
-            standardised, settings = self._settled(rows, total)
-            scale = _noise_scaled(standardised, settings)
-        else:
-            settings, history, step = self.settings_, History(self.history_), self.n_steps_
-            scale = Scale(self.mean_, self.scale_, self.noise_ratio_)
-        seen = StandardisedRows(rows, scale.mean, scale.unit)
-        if first:
-            start = INITIALISERS[settings.init]
-            form = {"features": settings.features, "weight_precision": settings.weight_precision}
-            posterior: Posterior = start(
-                seen, settings.n_features, settings.priors, seed=settings.stream, **form
-            )
-        else:
-            posterior = self.posterior_
-        check_instance("posterior_", posterior, GlobalPosterior)
-        assert isinstance(posterior, GlobalPosterior)
-        n_rows = max(total, n_seen + rows.n_rows)
-        moving: Any = replace(posterior, n_rows=n_rows)
-        if settings.device.startswith("cuda"):
-            moving = DevicePosterior.of(moving, settings.device, "float32")
-        schedule = Schedule(settings.step_delay, settings.step_decay)
-        chosen = settings.chosen(self._threads())
-        began, before = time.perf_counter(), history.seconds
-        with limited_threads(self.n_jobs):
-            for batch in sequential(seen, block_rows=settings.batch_size):
-                step, rho = step + 1, schedule(step + 1)
-                keyed = Batch(batch.values, batch.observed, batch.ids + n_seen)
-                moving = svi_step(moving, keyed, chosen, step=step, rho=rho, stream=settings.stream)
-                progress = Progress(step, (n_seen + len(batch)) / n_rows, 0.0, rho, moving)
-                history.add(progress, before + time.perf_counter() - began)
-        n_seen += rows.n_rows
-        self._keep(settings, on_host(moving), step, history, "partial_fit", scale, n_seen)
-        return self
+        parameters, n_jobs = check_parameters(self.get_params()), check_jobs(self.n_jobs)
+        with limited_threads(n_jobs):
+            if hasattr(self, "_outcome"):
+                check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
+                rows = rows_like_those_of_the_fit(self, X, missing)
+                plan = plan_next_part(rows, parameters, self._outcome, n_jobs)
+            else:
+                table = new_table(self, X, missing)
+                scale = column_scale(table.rows, standardize=parameters.standardize)
+                plan = plan_first_part(table, scale, parameters, n_jobs)
+            outcome = run(plan)
+        return self._publish(outcome)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model, with all that is needed to use it and to go on training.
@@ -387,7 +312,7 @@ class BPFA(ReadingMixin, BaseEstimator):
             A file that is there is replaced when the new one is whole.
         """
         check_is_fitted(self)
-        write_model(path, *pack_model(self))
+        write_outcome(path, self.get_params(deep=False), self._outcome)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -399,114 +324,32 @@ class BPFA(ReadingMixin, BaseEstimator):
             Nothing in the file is ever executed. A file that is not ours, is damaged, or comes from a later
             version is refused with a ValueError.
         """
-        model = cls()
-        load_into(model, path)
+        parameters, outcome = read_outcome(path)
+        model = cls(**parameters)
+        publish(model, outcome)
         return model
 
-    def _threads(self) -> int | None:
-        return None if self.n_jobs is None else check_integer("n_jobs", self.n_jobs, low=1)
+    def _resumed(
+        self, resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
+    ) -> Resumed | None:
+        """Return the saved fit that this one is to continue, if any."""
+        if checkpoint is not None:
+            check_writable(checkpoint.path)
+        path = file_to_resume(resume, checkpoint)
+        if path is None:
+            return None
+        parameters, outcome = read_outcome(path)
+        return Resumed(path, check_parameters(parameters), outcome)
 
-    def _settled(
-        self, rows: Rows, n_rows: int, earlier: BPFA | None = None, *, trying: bool = False
-    ) -> tuple[StandardisedRows, Settings]:
-        """Return the rows as the model is to see them, and the settings, with the start of an earlier fit.
-
-        Without one, `trying` lets a short fit choose between two starts.
-        """
-        if not isinstance(self.standardize, (bool, np.bool_)):
-            raise TypeError(f"standardize={self.standardize!r}: expected True or False")
-        scaled = cache(lambda: self._scaled(rows))
-
-        def choose(largest: int, settings: Settings) -> Start:
-            if earlier is not None:
-                theirs, open_in_both = earlier.settings_, self.init == earlier.init == "auto"
-                return Start(theirs.n_features, theirs.init if open_in_both else settings.init)
-            if rows.n_columns > defaults.FEW_COLUMNS:
-                return Start(largest, settings.init)
-            visible = _visible(scaled(), self.held_out, settings.stream)
-            n_factors = component_count(visible, largest, settings.stream.child("count"))
-            n_sparse = defaults.sparse_components(n_factors, rows.n_rows, rows.n_columns)
-            worth_trying = trying and n_sparse and self._may_be_sparse()
-            dropout = defaults.SPARSE_DROPOUT if self.dropout is None else self.dropout
-            if worth_trying and sparse_is_better(
-                visible, n_factors, n_sparse, settings, dropout=dropout, n_jobs=self._threads()
-            ):
-                logging.getLogger("bpfa").info("init='auto': %d features that few rows have", n_sparse)
-                return Start(n_sparse, "common")
-            return Start(n_factors, settings.init)
-
-        settings = settings_of(self.get_params(), n_rows, rows.n_columns, choose)
-        return scaled(), settings
-
-    def _may_be_sparse(self) -> bool:
-        """Return whether the start is open, and the fit of the kind that trials of a sparse one speak for."""
-        of_this_kind = self.algorithm == "gibbs-ssvi" and self.features != "factorised" and not self.revise
-        return self.init == "auto" and of_this_kind
-
-    def _scaled(self, rows: Rows) -> StandardisedRows:
-        """Return the rows as the model is to see them."""
-        if not self.standardize:
-            return StandardisedRows(rows, np.zeros(rows.n_columns), np.ones(rows.n_columns))
-        moments = column_moments(rows)
-        return StandardisedRows(rows, moments.mean, moments.scale)
-
-    def _keep(
-        self,
-        settings: Settings,
-        posterior: Posterior | None,
-        n_steps: int,
-        history: History,
-        stopped_by: str | None,
-        scale: Scale,
-        n_rows_seen: int,
-        best_step: int | None = None,
-        last: Posterior | None = None,
-    ) -> None:
-        """Set the fitted attributes, all of them at once; `last` is where to go on, if not at `posterior`."""
-        assert posterior is not None
-        self.settings_, self.posterior_, self.n_steps_ = settings, posterior, n_steps
-        self.best_step_, self._last = n_steps if best_step is None else best_step, last
-        self.history_, self.stopped_by_ = history.arrays(), stopped_by
-        self.mean_, self.scale_, self.noise_ratio_ = scale
-        self.n_rows_seen_ = n_rows_seen
-        share = usage(posterior)
-        self._order = np.argsort(-share, kind="stable")
-        self.component_probabilities_ = share[self._order]
-        self.components_ = feature_means(posterior)[self._order] * scale.unit
-        self.noise_std_ = posterior.noise_std * scale.unit
-        self.n_components_used_ = posterior.n_active()
+    def _publish(self, outcome: Outcome) -> Self:
+        """Set the fitted attributes, and pass on what ended the run early."""
+        publish(self, replace(outcome, error=None))
+        if outcome.error is not None:
+            raise outcome.error
+        return self
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _noise_scaled(standardised: StandardisedRows, settings: Settings) -> Scale:
-    """Return the units in which the noise of all columns is the same."""
-    ratio, stream = np.ones(standardised.n_columns), settings.stream
-    if settings.noise == "columns":
-        visible = _visible(standardised, settings.held_out, stream)
-        ratio = column_noise(visible, settings.n_features, stream.child("column noise"))
-    return Scale(standardised.mean, standardised.scale, ratio)
-
-
-def _visible(rows: Rows, held_out: float, stream: Stream) -> Rows:
-    """Return the rows without what is held out from the fit."""
-    return HeldOutRows(rows, held_out, stream) if held_out > 0 else rows
-
-
-def _refuse_failure(fit: Fit) -> None:
-    """Refuse a fit on a device one of whose last steps could not be made."""
-    if isinstance(fit.posterior, DevicePosterior):
-        try:
-            fit.posterior.check_finite()
-        except ValueError as error:
-            raise NonFiniteError(fit.step, fit.posterior.host, str(error)) from error
-
-
-def _as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
-    if checkpoint is None or isinstance(checkpoint, Checkpoint):
-        return checkpoint
-    return Checkpoint(checkpoint)

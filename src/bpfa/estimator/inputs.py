@@ -1,37 +1,62 @@
-"""What users hand to the estimator, as rows; and what they get back, in the container they came with."""
+"""From what users hand to the estimator to rows, and from results back to the users' own containers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from bpfa._support.checks import Array
-from bpfa.backends.cuda.arrays import is_cuda_array, like_cuda_array
-from bpfa.data import ArrayRows, Rows, as_rows, column_names
+from bpfa.backends.registry import array_like, as_rows, on_device
+from bpfa.data import ArrayRows, Rows, column_names
 
-__all__ = ["like_input", "rows_of_input"]
+__all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit"]
 
 
-def rows_of_input(estimator: Any, X: Any, missing: Any = None, *, reset: bool) -> Rows:
-    """Return the rows of what a user calls X, and check them against the columns of the fit.
+class Table(NamedTuple):
+    """A data set that has been checked: its rows, and the names of its columns."""
+
+    rows: Rows
+    names: NDArray[Any] | None
+
+
+def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
+    """Return the data set of a new fit. The estimator is left as it is.
 
     Parameters
     ----------
     estimator : BPFA
-        Gets `n_features_in_` and `feature_names_in_` where `reset` is true, and is checked against else.
+        Only its class is used, which errors name.
     X : array-like, frame, Rows, AnnData, ...
-        Arrays and frames go through scikit-learn's own checks; what it does not know through `as_rows`.
+        Arrays and frames go through scikit-learn's own checks, and other sources through `as_rows`.
     missing : boolean array-like, optional
-    reset : bool
     """
     if _is_source(X):
         rows = as_rows(X, missing)
-        _check_columns(estimator, rows, reset=reset)
+        names = column_names(rows)
+        return Table(rows, None if names is None else np.asarray(names, dtype=object))
+    # The checks of scikit-learn leave what they find on an estimator: on one that is thrown away, so that a
+    # fit that fails later leaves no trace on an earlier model.
+    scratch = type(estimator)()
+    rows = ArrayRows(_checked_array(scratch, X, reset=True), missing, name="X")
+    return Table(rows, getattr(scratch, "feature_names_in_", None))
+
+
+def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> Rows:
+    """Return the rows of more data for a fitted estimator, refusing columns other than those of the fit."""
+    if _is_source(X):
+        rows = as_rows(X, missing)
+        _check_columns(estimator, rows)
         return rows
-    array = validate_data(
+    # Only a fit needs an observed entry: rows that are to be filled in may have none.
+    return ArrayRows(_checked_array(estimator, X, reset=False), missing, name="X", allow_all_missing=True)
+
+
+def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
+    return validate_data(
         estimator,
         X,
         reset=reset,
@@ -39,34 +64,25 @@ def rows_of_input(estimator: Any, X: Any, missing: Any = None, *, reset: bool) -
         ensure_all_finite=False,
         ensure_min_samples=1,
     )
-    # Only a fit needs an observed entry: of rows to be transformed, all may be missing.
-    return ArrayRows(array, missing, name="X", allow_all_missing=not reset)
 
 
 def _is_source(X: Any) -> bool:
-    """Return whether X is a source of rows or becomes one by another way than through an array."""
+    """Return whether X is a source of rows, or becomes one in another way than through an array."""
     if isinstance(X, (Rows, np.memmap, np.ma.MaskedArray)):
         return True
     library = type(X).__module__.split(".")[0]
-    return library in ("anndata", "h5py", "zarr") or hasattr(X, "tocsr") or is_cuda_array(X)
+    return library in ("anndata", "h5py", "zarr") or sparse.issparse(X) or on_device(X) is not None
 
 
-def _check_columns(estimator: Any, rows: Rows, *, reset: bool) -> None:
-    names = column_names(rows)
-    if reset:
-        estimator.n_features_in_ = rows.n_columns
-        if names is not None:
-            estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-        return
+def _check_columns(estimator: Any, rows: Rows) -> None:
+    """Refuse rows whose columns are not those of the fit."""
     expected = estimator.n_features_in_
     if rows.n_columns != expected:
         raise ValueError(
             f"X has {rows.n_columns} features, but {type(estimator).__name__} is expecting {expected} "
             "features as input"
         )
-    fitted = getattr(estimator, "feature_names_in_", None)
+    names, fitted = column_names(rows), getattr(estimator, "feature_names_in_", None)
     if names is not None and fitted is not None and list(fitted) != list(names):
         first = next(i for i, (a, b) in enumerate(zip(fitted, names, strict=True)) if a != b)
         raise ValueError(
@@ -76,12 +92,10 @@ def _check_columns(estimator: Any, rows: Rows, *, reset: bool) -> None:
 
 
 def like_input(values: Array | NDArray[Any], X: Any) -> Any:
-    """Return a rows x columns array as the frame that X is, on the device where X is, or as it is."""
-    if is_cuda_array(X):
-        return like_cuda_array(values, X)
+    """Return a rows x columns array as the kind of frame that X is, on the device where X is, or as it is."""
     library = type(X).__module__.split(".")[0]
     if library == "pandas":
         return type(X)(values, index=X.index, columns=X.columns)
     if library == "polars":
         return type(X)(values, schema=X.columns)
-    return values
+    return array_like(values, X)

@@ -1,105 +1,97 @@
-"""A fitted BPFA as arrays and a document, and back."""
+"""A fitted BPFA as arrays and a document in one file, and back."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array
-from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior
+from bpfa.data.scaling import Scale
+from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
 from bpfa.fitting.history import History
-from bpfa.fitting.run import Settings
+from bpfa.fitting.run import Outcome
+from bpfa.inference.settings import Settings
 from bpfa.model.priors import Priors
 
-__all__ = ["load_into", "pack_model"]
+__all__ = ["read_outcome", "write_outcome"]
 
 # What the arrays of the parts are called in a file.
 POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
 
 
-class Scale(NamedTuple):
-    """The units of the model, column by column."""
+def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
+    """Save a model with the parameters of its estimator.
 
-    mean: Array
-    scale: Array
-    noise_ratio: Array
-    """Noise beside that of the other columns, in units of `scale`."""
-
-    @property
-    def unit(self) -> Array:
-        """What is 1 in the model, in the units of the data."""
-        unit: Array = self.scale * self.noise_ratio
-        return unit
-
-
-def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and the document of a fitted model."""
-    posterior_arrays, posterior = pack_posterior(model.posterior_)
+    Parameters
+    ----------
+    path : path-like
+        A file that exists is replaced when the new one is whole.
+    parameters : mapping
+        As `BPFA.get_params` returns them.
+    outcome : Outcome
+    """
+    posterior_arrays, posterior = pack_posterior(outcome.posterior)
     arrays = {POSTERIOR + name: array for name, array in posterior_arrays.items()}
     last = None
-    if model._last is not None:
-        last_arrays, last = pack_posterior(model._last)
+    if outcome.last is not None:
+        last_arrays, last = pack_posterior(outcome.last)
         arrays |= {LAST + name: array for name, array in last_arrays.items()}
-    arrays |= {HISTORY + name: array for name, array in model.history_.items()}
-    arrays |= {"mean": model.mean_, "scale": model.scale_, "noise_ratio": model.noise_ratio_}
-    names = getattr(model, "feature_names_in_", None)
-    return arrays, {
-        "parameters": _plain(model.get_params(deep=False)),
-        "settings": model.settings_.document(),
+    arrays |= {HISTORY + name: array for name, array in outcome.history.items()}
+    arrays |= dict(outcome.scale._asdict())
+    names = outcome.column_names
+    document = {
+        "parameters": _plain(parameters),
+        "settings": outcome.settings.document(),
         "posterior": posterior,
-        "best_step": model.best_step_,
+        "best_step": outcome.best_step,
         "last": last,
-        "n_steps": model.n_steps_,
-        "n_rows_seen": model.n_rows_seen_,
-        "stopped_by": model.stopped_by_,
+        "n_steps": outcome.n_steps,
+        "n_rows_seen": outcome.n_rows_seen,
+        "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
     }
+    write_model(path, arrays, document)
 
 
-def load_into(model: Any, path: str | os.PathLike[str]) -> None:
-    """Give a model of default parameters the parameters and the state of a file."""
+def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]:
+    """Return the parameters of the estimator, and the model, of a file."""
     arrays, document = read_model(path)
     try:
         parameters = dict(document["parameters"])
         if parameters["priors"] is not None:
             parameters["priors"] = Priors(**parameters["priors"])
-        model.set_params(**parameters)
-        posterior = unpack_posterior(_part(arrays, POSTERIOR), document["posterior"])
-        last = None
-        if document["last"] is not None:
-            last = unpack_posterior(_part(arrays, LAST), document["last"])
-        scale = Scale(arrays["mean"], arrays["scale"], arrays["noise_ratio"])
-        model.n_features_in_ = len(scale.mean)
-        if document["columns"] is not None:
-            model.feature_names_in_ = np.array(document["columns"], dtype=object)
-        settings = Settings.from_document(document["settings"])
-        history = History(_part(arrays, HISTORY))
-        model._keep(
-            settings,
-            posterior,
-            document["n_steps"],
-            history,
-            document["stopped_by"],
-            scale,
-            document["n_rows_seen"],
-            best_step=document["best_step"],
-            last=last,
-        )
+        return parameters, _outcome(arrays, document)
     except Exception as error:
-        # Whole and of our making, but of something else: what is missing may show in many ways.
+        # The file is whole and of our making, but holds something else, which may show in many ways.
         raise ValueError(f"{path}: not a usable model ({type(error).__name__}: {error})") from error
+
+
+def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outcome:
+    last, names = document["last"], document["columns"]
+    return Outcome(
+        settings=Settings.from_document(document["settings"]),
+        scale=Scale(arrays["mean"], arrays["scale"], arrays["noise_ratio"]),
+        posterior=unpack_posterior(_part(arrays, POSTERIOR), document["posterior"]),
+        last=None if last is None else unpack_posterior(_part(arrays, LAST), last),
+        n_steps=document["n_steps"],
+        best_step=document["best_step"],
+        history=History(_part(arrays, HISTORY)).arrays(),
+        stopped_by=document["stopped_by"],
+        n_rows_seen=document["n_rows_seen"],
+        column_names=None if names is None else np.array(names, dtype=object),
+    )
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters as JSON can say them; a RandomState has done its work and is left out."""
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters in a form that JSON can hold; a RandomState has done its work and is left out."""
     plain = {
         name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()
     }

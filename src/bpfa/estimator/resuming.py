@@ -1,26 +1,29 @@
-"""Going on with a fit that was saved, after checking that it is the same fit."""
+"""Continuing a fit that was saved, after checking that it is the same fit."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bpfa.data import StandardisedRows
-from bpfa.estimator.model_file import Scale
+from bpfa.data.scaling import Scale
+from bpfa.estimator.parameters import Parameters
 from bpfa.fitting.checkpoint import Checkpoint
-from bpfa.fitting.history import History
-from bpfa.fitting.run import Best, Settings
+from bpfa.fitting.plan import Best, Standing
+from bpfa.fitting.run import Outcome
+from bpfa.inference.settings import Settings
+from bpfa.selection.start_choice import Start
 
-__all__ = ["file_to_resume", "state_of"]
+__all__ = ["Resumed", "file_to_resume"]
 
 
 def file_to_resume(
     resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
 ) -> str | os.PathLike[str] | None:
-    """Return the file that a fit is to go on from, if any; True stands for the checkpoint, if it is there."""
+    """Return the file that a fit is to continue, if any; True stands for the checkpoint, if it exists."""
     if resume is True:
         if checkpoint is None:
             raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
@@ -28,54 +31,78 @@ def file_to_resume(
     return None if isinstance(resume, bool) else resume
 
 
-def state_of(
-    saved: Any,
-    path: str | os.PathLike[str],
-    settings: Settings,
-    standardised: StandardisedRows,
-    *,
-    any_seed: bool,
-) -> dict[str, Any]:
-    """Return where a saved model stood, refusing one that was fitted otherwise or to other data.
+@dataclass(frozen=True)
+class Resumed:
+    """A saved fit that another one continues.
 
     Parameters
     ----------
-    saved : BPFA
     path : path-like
         Where it was saved.
-    settings : Settings
-        Of the fit that is to go on.
-    standardised : StandardisedRows
-        The data of that fit.
-    any_seed : bool
-        Whether the fit takes over the seed of the saved one.
+    parameters : Parameters
+        Those it was given.
+    outcome : Outcome
+        What it came to.
     """
-    theirs, ours = saved.settings_.document(), settings.document()
-    if any_seed:
-        ours["key"] = theirs["key"]
-    for name in ours:
-        if ours[name] != theirs[name]:
+
+    path: str | os.PathLike[str]
+    parameters: Parameters
+    outcome: Outcome
+
+    @property
+    def scale(self) -> Scale:
+        """The units of the saved model."""
+        return self.outcome.scale
+
+    def start(self, parameters: Parameters, settings: Settings) -> Start:
+        """Return the start of the continued fit: what the saved one found, unless the user says otherwise."""
+        theirs = self.outcome.settings
+        open_in_both = parameters.open_start and self.parameters.open_start
+        n_features = theirs.n_features if parameters.n_components is None else parameters.n_components
+        found = parameters.n_components is None and open_in_both
+        return Start(n_features, theirs.init if found else settings.init)
+
+    def checked_settings(self, settings: Settings, scale: Scale, n_rows: int, *, any_seed: bool) -> Settings:
+        """Return the saved settings, refusing a fit that was made with others or to other data.
+
+        Parameters
+        ----------
+        settings : Settings
+            Of the fit that is to continue.
+        scale : Scale
+            Mean and scale of its data.
+        n_rows : int
+            Rows of its data.
+        any_seed : bool
+            Whether the fit takes over the seed of the saved one.
+        """
+        theirs, ours = self.outcome.settings.document(), settings.document()
+        if any_seed:
+            ours["key"] = theirs["key"]
+        for name in ours:
+            if ours[name] != theirs[name]:
+                raise ValueError(
+                    f"resume: {self.path} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
+                    "expected the same parameters"
+                )
+        same_mean = np.array_equal(self.scale.mean, scale.mean)
+        same_scale = np.array_equal(self.scale.scale, scale.scale)
+        if self.outcome.n_rows_seen != n_rows or not (same_mean and same_scale):
             raise ValueError(
-                f"resume: {path} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
-                "expected the same parameters"
+                f"resume: {self.path} was fitted to other data; expected the same rows and columns"
             )
-    same_mean = np.array_equal(saved.mean_, standardised.mean)
-    same_scale = np.array_equal(saved.scale_, standardised.scale)
-    if saved.n_rows_seen_ != standardised.n_rows or not (same_mean and same_scale):
-        raise ValueError(f"resume: {path} was fitted to other data; expected the same rows and columns")
-    return {
-        "settings": saved.settings_,
-        "scale": Scale(saved.mean_, saved.scale_, saved.noise_ratio_),
-        "step": saved.n_steps_,
-        "posterior": saved.posterior_ if saved._last is None else saved._last,
-        "history": History(saved.history_),
-        "best": _best(saved),
-    }
+        return self.outcome.settings
 
+    def standing(self) -> Standing:
+        """Return where the saved fit stood."""
+        outcome = self.outcome
+        posterior = outcome.posterior if outcome.last is None else outcome.last
+        return Standing(outcome.n_steps, posterior, outcome.history, self._best())
 
-def _best(saved: Any) -> Best | None:
-    """Return the model that a fit kept for its held-out score, if it has one."""
-    scores = saved.history_["held_out_log_likelihood"][saved.history_["step"] == saved.best_step_]
-    if not np.isfinite(scores).any():
-        return None
-    return Best(saved.best_step_, float(scores[0]), saved.posterior_)
+    def _best(self) -> Best | None:
+        """Return the model that the fit kept for its held-out score, if it has one."""
+        history: Any = self.outcome.history
+        scores = history["held_out_log_likelihood"][history["step"] == self.outcome.best_step]
+        if not np.isfinite(scores).any():
+            return None
+        return Best(self.outcome.best_step, float(scores[0]), self.outcome.posterior)

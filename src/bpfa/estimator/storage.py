@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from bpfa.backends.numpy import LocalState
-from bpfa.inference.progress import Posterior
 from bpfa.inference.sampler import ChainPosterior
 from bpfa.model.features import FactorisedFeatures, JointFeatures
-from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.local import LocalState
+from bpfa.model.posterior import GlobalPosterior, Posterior
 from bpfa.model.priors import Priors
 from bpfa.model.view import GlobalView
 

@@ -15,17 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
-from bpfa.backends.cuda.arrays import is_cuda_array
+from bpfa.backends.registry import array_like, check_device
 from bpfa.data import AnnDataRows, Batch, HeldOutRows, StandardisedRows, sequential
 from bpfa.data.held_out import MaskedRows
-from bpfa.estimator.inputs import like_input, rows_of_input
-from bpfa.fitting.run import Settings
-from bpfa.inference.algorithms import ALGORITHMS, Algorithm, check_device
-from bpfa.inference.progress import Posterior
+from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
+from bpfa.inference.settings import Settings
+from bpfa.model.posterior import Posterior
 from bpfa.prediction.predictions import content_ids, predict, row_weights, sample_rows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
-__all__ = ["UseMixin"]
+__all__ = ["TransformMixin"]
 
 # Rows predicted at a time.
 BLOCK_ROWS = 4096
@@ -35,7 +35,7 @@ SCORED_SHARE, SCORE_SEED = 0.1, 0
 ROW_BURN_IN, ROW_SAMPLES = 10, 20
 
 
-class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The methods of BPFA that need a fit and leave it as it is."""
 
     n_jobs: int | None
@@ -50,7 +50,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     noise_ratio_: Array
     noise_std_: Array
     n_steps_: int
-    _order: NDArray[np.int64]
+    _component_order: NDArray[np.int64]
 
     def transform(self, X: Any) -> Any:
         """Return the weights of the features in every row, E[z w], the most used feature first.
@@ -70,13 +70,13 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rows = self._standardised(X)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks = [
-            row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)[:, self._order]
+            row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)[:, self._component_order]
             for batch in sequential(rows, block_rows=BLOCK_ROWS)
         ]
         if self.sparse_output:
             return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr", dtype=dtype)
         weights = np.concatenate(blocks).astype(dtype, copy=False)
-        return like_input(weights, X) if is_cuda_array(X) else weights
+        return array_like(weights, X)
 
     def inverse_transform(self, L: Any) -> Array:
         """Return the rows that weights stand for, without noise, in the units of the data.
@@ -111,7 +111,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Observed entries are returned as they are.
         """
         check_is_fitted(self)
-        rows = rows_of_input(self, X, reset=False)
+        rows = rows_like_those_of_the_fit(self, X)
         standardised, algorithm, means, stds = self._standardised(rows), self._algorithm(), [], []
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
@@ -257,7 +257,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.settings_.stream.child("use")
 
     def _algorithm(self) -> Algorithm:
-        return self._settings().chosen(self.n_jobs)
+        return self._settings().make_algorithm(self.n_jobs)
 
     def _settings(self) -> Settings:
         """Return the settings of the fit on the device of today, which need not be that of the fit."""
@@ -268,7 +268,7 @@ class UseMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if ALGORITHMS[self.settings_.algorithm].method != "Gibbs":
             return self._algorithm()
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
-        return replace(self._settings(), options=longer).chosen(self.n_jobs)
+        return replace(self._settings(), options=longer).make_algorithm(self.n_jobs)
 
     def _standardised(self, X: Any) -> StandardisedRows:
-        return StandardisedRows(rows_of_input(self, X, reset=False), self.mean_, self._unit)
+        return StandardisedRows(rows_like_those_of_the_fit(self, X), self.mean_, self._unit)

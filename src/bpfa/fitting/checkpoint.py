@@ -44,6 +44,13 @@ class Checkpoint:
             object.__setattr__(self, "every_minutes", 5.0)
 
 
+def as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
+    """Return a checkpoint, or a path as the checkpoint that saves there now and then."""
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return Checkpoint(checkpoint)
+
+
 class Clock:
     """Says when a save is due."""
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.backends.cuda.posterior import DevicePosterior, read_summaries
 from bpfa.inference.progress import Progress
 from bpfa.prediction.scores import HeldOutScore
 
 __all__ = ["History"]
 
-# Steps on a device whose summaries may wait to be read.
+# Steps whose summaries may wait to be read from a device.
 MOST_UNREAD = 1000
 
 
@@ -52,26 +51,23 @@ class History:
     def lists(self) -> dict[str, list[float]]:
         """The columns, after waiting for what a device has yet to tell of the last steps."""
         if self._unread:
-            summaries, self._unread = read_summaries(self._unread), []
+            summaries, self._unread = type(self._unread[0]).read(self._unread), []
             first = len(self) - len(summaries)
-            for name, column in zip(("noise_std", "n_active"), summaries.T[:2], strict=True):
-                self._lists[name][first:] = column.tolist()
+            self._lists["noise_std"][first:] = [summary.noise_std for summary in summaries]
+            self._lists["n_active"][first:] = [summary.n_active for summary in summaries]
         return self._lists
 
     def add(self, progress: Progress, seconds: float, score: HeldOutScore | None = None) -> None:
         """Add the line of a step; `seconds` are those of the whole fit, earlier runs included."""
-        posterior = progress.posterior
-        on_device = isinstance(posterior, DevicePosterior)
-        if isinstance(posterior, DevicePosterior):
-            # Asking for it would wait for the device; it is read when somebody looks.
-            self._unread.append(posterior.summary)
+        # To read the summary now would wait for the device; it is read when somebody looks.
+        self._unread.append(progress.state.summary())
         line = (
             progress.step,
             progress.epoch,
             seconds,
             progress.rho,
-            np.nan if on_device else posterior.noise_std,
-            0 if on_device else posterior.n_active(),
+            np.nan,
+            0,
             np.nan if score is None else score.log_likelihood,
             np.nan if score is None else score.mse,
         )

@@ -1,191 +1,180 @@
-"""A fit from its start, or from a checkpoint, to its end: training, held-out scores, limits and callbacks."""
+"""A fit from its start, or from where an earlier one stood, to its end: the only training loop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array
-from bpfa._support.philox import Stream
-from bpfa.backends.cuda.posterior import on_host
-from bpfa.data import Batch, HeldOutRows, Rows, sample_ids
+from bpfa.data import sample_ids
+from bpfa.data.scaling import Scale
+from bpfa.fitting.checkpoint import Checkpoint, Clock
 from bpfa.fitting.history import History
-from bpfa.fitting.limits import Limits
+from bpfa.fitting.plan import Best, Plan
+from bpfa.fitting.progress_bar import progress_bar
 from bpfa.fitting.revision import revise
-from bpfa.inference.algorithms import Algorithm, algorithm
-from bpfa.inference.progress import Posterior, Progress
-from bpfa.inference.schedule import Schedule
+from bpfa.inference.progress import NonFiniteError, Progress
+from bpfa.inference.settings import Settings
 from bpfa.inference.training import train
-from bpfa.model.priors import Priors
+from bpfa.model.posterior import Posterior
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
-__all__ = ["Best", "Callback", "Fit", "Settings"]
+__all__ = ["Callback", "Outcome", "run"]
 
 Callback = Callable[[Progress, History], Any]
 """Called after every step; a true answer ends the fit."""
 
-# Held-out entries are scored in so many rows, with so many draws, after every so many steps (or sweeps).
-SCORED_ROWS, SCORED_DRAWS = 1000, 10
+# Held-out entries are scored with this many draws, after every so many steps, or sweeps of the sampler.
+SCORED_DRAWS = 10
 STEPS_BETWEEN_SCORES, SWEEPS_BETWEEN_SCORES = 50, 5
-# Rows among which badly explained ones are sought.
+# The number of rows among which badly explained ones are looked for.
 REVISED_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Settings:
-    """All that decides a fit beside the data and its limits: equal settings give equal bits."""
+class Outcome:
+    """What a run came to, at its end or at a checkpoint."""
 
-    n_features: int
-    algorithm: str
-    features: str
-    weight_precision: str
-    priors: Priors
-    batch_size: int
-    step_delay: float
-    step_decay: float
-    init: str
-    noise: str
-    held_out: float
-    options: dict[str, Any]
-    device: str
-    key: int
-    """Of the stream of random numbers."""
-    most_features: int = 0
-    """Up to how many features a revision may add to; 0 where features are not revised."""
-
-    @property
-    def stream(self) -> Stream:
-        """Where every random number comes from."""
-        return Stream(self.key)
-
-    def chosen(self, n_jobs: int | None) -> Algorithm:
-        """Return the algorithm with its options."""
-        return algorithm(self.algorithm, device=self.device, **self.options, **self.threads(n_jobs))
-
-    def threads(self, n_jobs: int | None) -> dict[str, Any]:
-        """Return the option that limits threads, which only the kernels of the CPU have."""
-        return {"n_jobs": n_jobs} if self.device == "cpu" else {}
-
-    def document(self) -> dict[str, Any]:
-        """Return the settings as JSON can say them."""
-        return asdict(self)
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Settings:
-        """Return the settings of a document."""
-        return cls(**{**document, "priors": Priors(**document["priors"])})
-
-
-class HeldOut(NamedTuple):
-    """Rows of which some entries are held out, the values of those, and which they are."""
-
-    batch: Batch
-    truth: Array
-    mask: NDArray[np.bool_]
-
-
-class Best(NamedTuple):
-    """The posterior that has predicted held-out entries best so far."""
-
-    step: int
-    log_likelihood: float
+    settings: Settings
+    scale: Scale
     posterior: Posterior
+    """The posterior to use: the last one, or with `patience` the one of the best held-out score."""
+    last: Posterior | None
+    """The posterior from which training goes on, where it is not the one to use."""
+    n_steps: int
+    best_step: int
+    history: dict[str, NDArray[Any]]
+    stopped_by: str | None
+    n_rows_seen: int
+    column_names: NDArray[Any] | None
+    error: BaseException | None = None
+    """What ended the run early, after the state of the last good step was kept."""
 
 
-class Fit:
-    """A fit that can be looked at while it runs.
+def run(
+    plan: Plan,
+    *,
+    callbacks: Sequence[Callback] = (),
+    verbose: int = 0,
+    checkpoint: Checkpoint | None = None,
+    save: Callable[[Outcome], None] | None = None,
+) -> Outcome:
+    """Run a plan to its end.
 
     Parameters
     ----------
-    rows : Rows
-        As the model is to see them.
-    settings : Settings
-    limits : Limits
-    units : array, shape (n_columns,), optional
-        What is 1 in the rows, in the units that held-out entries are to be scored in.
-    n_jobs : int, optional
-    step, posterior, history, best
-        Where an earlier fit of the same settings stood.
+    plan : Plan
+    callbacks : sequence of callables
+    verbose : int
+        1 shows a progress bar in terminals and notebooks.
+    checkpoint : Checkpoint, optional
+        How often to save.
+    save : callable, optional
+        Saves what the run has come to so far; needed with a checkpoint.
+
+    Returns
+    -------
+    Outcome
+        An interrupt (Ctrl-C), and numbers that are no longer finite, end the run: the outcome is then that of
+        the last good step, and its `error` says why. If not even one step was made, the error is raised.
     """
+    training = _Training(plan)
+    error: BaseException | None = None
+    with progress_bar(plan.limits, verbose=verbose) as show:
+        try:
+            clock = None if checkpoint is None else Clock(checkpoint, training.step)
+            for progress in training.steps(callbacks):
+                show(training.history, progress.epoch * plan.rows.n_rows)
+                if clock is not None and save is not None and clock.due(progress.step):
+                    save(training.outcome())
+                    clock.saved(progress.step)
+            training.check_finite()
+        except (KeyboardInterrupt, NonFiniteError) as caught:
+            if training.state is None:
+                raise
+            error = caught
+            training.stopped_by = "interrupt" if isinstance(caught, KeyboardInterrupt) else "failure"
+    outcome = training.outcome(error)
+    if save is not None:
+        save(outcome)
+    return outcome
 
-    def __init__(
-        self,
-        rows: Rows,
-        settings: Settings,
-        limits: Limits,
-        *,
-        units: Array | None = None,
-        n_jobs: int | None = None,
-        step: int = 0,
-        posterior: Posterior | None = None,
-        history: History | None = None,
-        best: Best | None = None,
-    ) -> None:
-        self.settings, self.limits, self.units, self.n_jobs = settings, limits, units, n_jobs
-        self.step, self.posterior = step, posterior
-        self.history = history or History()
-        # Waiting for a better score goes beyond the best one. A chain over all rows gains by its length.
-        self._keeps_best = limits.patience is not None and settings.algorithm != "gibbs"
-        self.best = best if self._keeps_best else None
+
+class _Training:
+    """The state of a run between its steps."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.settings = plan, plan.settings
+        standing = plan.standing
+        self.step, self.state, self.history = standing.step, standing.posterior, plan.history()
+        # Patience waits beyond the best score, so that the best posterior must be kept. A chain over all rows
+        # gains by its length instead.
+        self._keeps_best = plan.limits.patience is not None and self.settings.algorithm != "gibbs"
+        self.best = standing.best if self._keeps_best else None
         self.stopped_by: str | None = None
-        self.rows: Rows = rows
-        self.held_out: HeldOut | None = None
-        if settings.held_out > 0:
-            hidden_rows = HeldOutRows(rows, settings.held_out, settings.stream)
-            self.rows = hidden_rows
-            rng = settings.stream.child("held out").generator(0)
-            self.held_out = HeldOut(*hidden_rows.take_held_out(sample_ids(rows, SCORED_ROWS, rng)))
-            if not self.held_out.mask.any():
-                raise ValueError(
-                    f"held_out={settings.held_out}: no entry of {rows.n_rows} x {rows.n_columns} is held "
-                    "out; expected a larger share, or 0"
-                )
 
-    def steps(self, callbacks: Sequence[Callback] = ()) -> Generator[Progress, None, None]:
-        """Run until a limit is reached or a callback ends it; the state is up to date at every yield."""
-        began, before = time.perf_counter(), self.history.seconds
-        if self.step and self.limits.reached(self.step, self.history):
-            self.stopped_by = self.limits.reached(self.step, self.history)
+    def outcome(self, error: BaseException | None = None) -> Outcome:
+        """Return what the run has come to so far."""
+        assert self.state is not None
+        plan, last, best = self.plan, self.state.host(), self.best
+        superseded = best is not None and best.step != self.step
+        return Outcome(
+            settings=self.settings,
+            scale=plan.scale,
+            posterior=best.posterior if best is not None and superseded else last,
+            last=last if superseded else None,
+            n_steps=self.step,
+            best_step=best.step if best is not None and superseded else self.step,
+            history=self.history.arrays(),
+            stopped_by=self.stopped_by,
+            n_rows_seen=plan.n_rows_seen,
+            column_names=plan.column_names,
+            error=error,
+        )
+
+    def steps(self, callbacks: Sequence[Callback]) -> Generator[Progress, None, None]:
+        """Train until a limit is reached or a callback ends it; the state is up to date at every yield."""
+        began, before, limits = time.perf_counter(), self.history.seconds, self.plan.limits
+        if self.step and limits.reached(self.step, self.history):
+            self.stopped_by = limits.reached(self.step, self.history)
             return
         with closing(self._revising()) as training:
             for progress in training:
-                score = self.score() if self._due(progress.step) else None
-                if score is not None:
-                    self._note(score)
+                score = self._score() if self._due(progress.step) else None
                 self.history.add(progress, before + time.perf_counter() - began, score)
-                self.stopped_by = self.limits.reached(progress.step, self.history)
-                # Every one is called, also after one has ended the fit.
+                self.stopped_by = limits.reached(progress.step, self.history)
+                # Every callback is called, even after one of them has ended the fit.
                 answers = [callback(progress, self.history) for callback in callbacks]
                 if any(answers):
                     self.stopped_by = self.stopped_by or "callback"
                 yield progress
                 if self.stopped_by:
                     return
+        self.stopped_by = "partial_fit"
 
     def _revising(self) -> Generator[Progress, None, None]:
-        """Train, and begin anew from every revision of the features."""
+        """Train, and begin anew after every revision of the features."""
         while True:
+            revised = False
             with closing(self._training()) as training:
                 for progress in training:
-                    self.step, self.posterior = progress.step, progress.posterior
-                    revised = (
-                        bool(self.settings.most_features) and self._due(progress.step) and self._revise()
-                    )
-                    yield progress._replace(posterior=self.posterior)
+                    self.step, self.state = progress.step, progress.state
+                    revised = self._due(progress.step) and self._revise()
+                    yield progress._replace(state=self.state)
                     if revised:
                         break
+            if not revised:
+                return
 
     def _training(self) -> Generator[Progress, None, None]:
-        """Return the steps from where the fit stands."""
-        settings = self.settings
+        """Return the steps from where the run stands."""
+        plan, settings = self.plan, self.settings
         return train(
-            self.rows,
+            plan.rows,
             settings.n_features,
             algorithm=settings.algorithm,
             features=settings.features,
@@ -193,54 +182,63 @@ class Fit:
             priors=settings.priors,
             n_steps=None,
             batch_size=settings.batch_size,
-            schedule=Schedule(settings.step_delay, settings.step_decay),
+            visits=plan.visits,
+            schedule=settings.schedule,
             init=settings.init,
             seed=settings.stream,
             device=settings.device,
-            posterior=self.posterior,
+            posterior=self.state,
             first_step=self.step + 1,
-            **settings.options,
-            **settings.threads(self.n_jobs),
+            **settings.local_options(plan.n_jobs),
         )
 
     def _revise(self) -> bool:
-        """Look at the features, if that is asked for; return whether the posterior is another one now."""
+        """Revise the features where that is asked for; return whether the posterior has changed."""
         if not self.settings.most_features:
             return False
-        posterior, stream = on_host(self.posterior), self.settings.stream.child("revision")
+        assert self.state is not None
+        rows, stream = self.plan.rows, self.settings.stream.child("revision")
         revision = revise(
-            posterior,
+            self.state.host(),
             lambda proposed: self._scored(proposed, integrated=True).log_likelihood,
-            self.rows.take(sample_ids(self.rows, REVISED_ROWS, stream.generator(self.step))),
-            self.settings.chosen(self.n_jobs),
+            rows.take(sample_ids(rows, REVISED_ROWS, stream.generator(self.step))),
+            self.settings.make_algorithm(self.plan.n_jobs),
             most=self.settings.most_features,
             stream=stream.child(str(self.step)),
         )
         if revision.kept:
-            self.posterior = revision.posterior
+            self.state = revision.posterior
         return bool(revision.kept)
 
-    def _note(self, score: HeldOutScore) -> None:
-        """Remember the posterior if no other has had a better score."""
-        if self._keeps_best and (self.best is None or score.log_likelihood > self.best.log_likelihood):
-            self.best = Best(self.step, score.log_likelihood, on_host(self.posterior))
+    def check_finite(self) -> None:
+        """Refuse the last posterior if one of its last steps on a device has failed."""
+        if self.state is not None:
+            try:
+                self.state.check_finite()
+            except ValueError as error:
+                raise NonFiniteError(self.step, self.state, str(error)) from error
 
     def _due(self, step: int) -> bool:
         between = SWEEPS_BETWEEN_SCORES if self.settings.algorithm == "gibbs" else STEPS_BETWEEN_SCORES
-        return self.held_out is not None and step % between == 0
+        return self.plan.held_out is not None and step % between == 0
 
-    def score(self) -> HeldOutScore:
-        """Score the held-out entries with the posterior as it is."""
-        return self._scored(on_host(self.posterior))
+    def _score(self) -> HeldOutScore:
+        """Score the held-out entries, and remember the posterior if it is the best so far."""
+        assert self.state is not None
+        posterior = self.state.host()
+        score = self._scored(posterior)
+        if self._keeps_best and (self.best is None or score.log_likelihood > self.best.log_likelihood):
+            self.best = Best(self.step, score.log_likelihood, posterior)
+        return score
 
     def _scored(self, posterior: Posterior, *, integrated: bool = False) -> HeldOutScore:
-        assert self.held_out is not None
+        assert self.plan.held_out is not None
         return score_rows(
             posterior,
-            *self.held_out,
-            self.settings.chosen(self.n_jobs),
+            *self.plan.held_out,
+            self.settings.make_algorithm(self.plan.n_jobs),
             n_draws=SCORED_DRAWS,
             stream=self.settings.stream.child("scores"),
             integrated=integrated,
-            units=self.units,
+            units=self.plan.scale.noise_ratio,
         )

@@ -16,8 +16,7 @@ from bpfa.estimator import BPFA
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
-from bpfa.images.device import can_restore, restore_on_device
-from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
+from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, STRIP_PATCHES, PatchDraws, restore
 from bpfa.images.result import ImageResult
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.model.priors import Priors
@@ -264,13 +263,20 @@ def _restored(
     algorithm = _patch_algorithm(model)
     rows = PatchRows(canvas.values, canvas.observed, size, stride)
     posterior = model.posterior_
-    if can_restore(posterior, algorithm):
-        restored = restore_on_device(rows, posterior, algorithm, n_draws=n_draws, stream=stream)
-    else:
+    restored = algorithm.backend.restore_patches(
+        rows,
+        posterior,
+        algorithm,
+        n_draws=n_draws,
+        stream=stream,
+        noise_weight=NOISE_SHARE,
+        empty_weight=EMPTY_WEIGHT,
+    )
+    if restored is None:
         draws = PatchDraws(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
         strips = _shown(rows.strips(STRIP_PATCHES), verbose)
         # One thread is enough to feed a GPU.
-        n_threads = thread_count(model.n_jobs) if model.settings_.device == "cpu" else 1
+        n_threads = thread_count(model.n_jobs) if algorithm.backend.uses_threads else 1
         restored = restore(rows, draws, strips, n_threads=n_threads)
     noise_std = model.posterior_.noise_std * canvas.scale
     return ImageResult(
@@ -310,7 +316,7 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     settings = model.settings_
     if ALGORITHMS[settings.algorithm].method == "Gibbs":
         settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
-    return settings.chosen(n_jobs=1)
+    return settings.make_algorithm(n_jobs=1)
 
 
 def _shown(strips: list[Strip], verbose: int) -> Iterable[Strip]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.backends.protocol import PatchAverage as Restored
 from bpfa.data import Batch
 from bpfa.data.patches import PatchRows, Strip
 from bpfa.inference.algorithms import Algorithm
-from bpfa.inference.progress import Posterior
-from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.posterior import GlobalPosterior, Posterior
 
 __all__ = ["PatchDraws", "Restored", "restore"]
 
@@ -32,15 +32,6 @@ STRIP_PATCHES = 1024
 NOISE_SHARE = 0.5
 # A patch of which nothing is observed counts so much less than others: only where there are no others.
 EMPTY_WEIGHT = 1e-9
-
-
-class Restored(NamedTuple):
-    """A picture in standardised units, slices x height x width x channels."""
-
-    mean: Array
-    std: Array
-    informed: NDArray[np.bool_]
-    """Whether a patch over a pixel has an observed pixel."""
 
 
 class PatchDraws:

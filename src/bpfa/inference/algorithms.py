@@ -8,29 +8,35 @@ import numpy as np
 
 from bpfa._support.checks import check_choice
 from bpfa._support.philox import GlobalDraws
-from bpfa.backends import cpu, numpy
-from bpfa.backends.cuda import local as cuda
-from bpfa.backends.cuda.runtime import named_device
-from bpfa.backends.numpy import LocalMethod
+from bpfa.backends.protocol import Backend
+from bpfa.backends.registry import backend_of, check_device
+from bpfa.model.local import LocalMethod, MethodName
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "check_device"]
+__all__ = ["ALGORITHMS", "Algorithm", "Cell", "algorithm"]
 
 
 class Algorithm(NamedTuple):
-    """One cell of the grid, its local method's options included."""
+    """One cell of the grid, with the options of its local method."""
 
     name: str
     view: Literal["expected", "sampled"]
     local: LocalMethod
+    device: str = "numpy"
+    """Where the local method runs, such as "cpu" or "cuda:1"."""
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the device."""
+        return backend_of(self.device)
 
     def view_of(self, posterior: Any, rng: np.random.Generator | GlobalDraws) -> Any:
-        """Return what the local method is to see of the posterior, where that is."""
+        """Return what the local method is to see of the posterior, in the memory where that is."""
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
 
     @property
     def draws_z_given_globals(self) -> bool:
         """Whether z is drawn given the same draw of the globals, so that weights can be integrated out."""
-        return self.view == "sampled" and isinstance(self.local, numpy.Gibbs)
+        return self.view == "sampled" and self.local.kind == "Gibbs"
 
     def check_suits(self, posterior: Any, batch: Any) -> None:
         """Refuse what no expected view can show: joint features of rows with missing entries."""
@@ -46,7 +52,7 @@ class Cell(NamedTuple):
     """A row of the table of algorithms."""
 
     view: Literal["expected", "sampled"]
-    method: Literal["MeanField", "SpikeSlab", "Gibbs"]
+    method: MethodName
 
 
 ALGORITHMS: dict[str, Cell] = {
@@ -56,27 +62,10 @@ ALGORITHMS: dict[str, Cell] = {
     "titsias-ssvi": Cell("sampled", "SpikeSlab"),
     "mimno-svi": Cell("expected", "Gibbs"),
     "gibbs-ssvi": Cell("sampled", "Gibbs"),
-    # The uncollapsed sampler: no variational posterior, but the same view and local method.
+    # The uncollapsed sampler has no variational posterior, but the same view and local method.
     "gibbs": Cell("sampled", "Gibbs"),
 }
 """Name -> (view, local method)."""
-
-
-DEVICES = {"cpu": cpu, "numpy": numpy, "cuda": cuda}
-"""Kind of device -> where its local methods are; "numpy" is the readable specification, many times slower."""
-
-
-def check_device(device: Any) -> str:
-    """Return the device that a name stands for: "auto" is a GPU where one can be used, and the CPU elsewhere.
-
-    Examples
-    --------
-    >>> check_device("cpu")
-    'cpu'
-    """
-    kind = device.split(":")[0] if isinstance(device, str) and device.startswith("cuda:") else device
-    check_choice("device", kind, ("auto", *DEVICES))
-    return named_device(device)
 
 
 def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
@@ -87,11 +76,11 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     name : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
     device : str
-        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU where there
-        is one, "numpy" for the specification they are tested against.
+        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU if there is
+        one, and "numpy" for the specification that the kernels are tested against.
     **options
         `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, and `dropout` for "gibbs-ssvi" (see
-        `bpfa.backends.numpy.Gibbs`), `n_sweeps` for the others; `dtype`, and `n_jobs` on the CPU.
+        `bpfa.backends.numpy.Gibbs`); `n_sweeps` for the others; `dtype`, and on the CPU `n_jobs`.
 
     Examples
     --------
@@ -104,11 +93,9 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     """
     cell = ALGORITHMS[check_choice("algorithm", name, tuple(ALGORITHMS))]
     device = check_device(device)
-    method = getattr(DEVICES[device.split(":")[0]], cell.method)
+    backend = backend_of(device)
     if options.get("dropout") and name != "gibbs-ssvi":
         raise ValueError(f"dropout={options['dropout']}: for 'gibbs-ssvi', not for {name!r}; expected 0")
     for option in options:
-        check_choice(f"option of {name!r}", option, tuple(method.__dataclass_fields__))
-    if device.startswith("cuda"):
-        options["device"] = device
-    return Algorithm(name, cell.view, method(**options))
+        check_choice(f"option of {name!r}", option, backend.option_names(cell.method))
+    return Algorithm(name, cell.view, backend.local_method(cell.method, device, **options), device)

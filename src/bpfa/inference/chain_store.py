@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from bpfa._support.checks import check_integer
 from bpfa._support.philox import RowDraws
 from bpfa.backends.numpy import Gibbs
-from bpfa.backends.numpy.base import LocalState
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalSums
+from bpfa.model.local import LocalState, MethodName
+from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
 
-__all__ = ["ChainStore", "WarmGibbs"]
+__all__ = ["CarriedGibbs", "ChainStore"]
 
 # Active features that a row is given room for at first.
 FIRST_ROOM = 8
@@ -111,7 +111,7 @@ class ChainStore:
 
 
 @dataclass(frozen=True)
-class WarmGibbs:
+class CarriedGibbs:
     """Gibbs sampling of the local variables that begins where a row's chain stood at the last visit.
 
     Burn-in is then needed for what the globals have moved since, and for the first visit, not to find the
@@ -128,31 +128,27 @@ class WarmGibbs:
     >>> from bpfa._support.philox import Stream
     >>> view = GlobalView(np.eye(2), np.zeros((2, 1)), np.zeros(2), g_o=100.0, g_w=0.1)
     >>> batch, store = Batch([[3.0, 0.0]]), ChainStore(1, 2)
-    >>> WarmGibbs(Gibbs(), store).sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1)).n
+    >>> CarriedGibbs(Gibbs(), store).sums(view, batch, Stream.from_seed(0).rows(batch.ids, step=1)).n
     array([1., 0.])
     >>> store.take(batch.ids).z
     array([[1., 0.]])
     """
 
+    kind: ClassVar[MethodName] = "Gibbs"
     local: Gibbs
     store: ChainStore
 
-    def sums(self, view: GlobalView, batch: Batch, draws: RowDraws) -> LocalSums:
-        """Sums over the rows of a batch, averaged over the kept sweeps."""
-        sums = self._visit(view, batch, draws, joint=False)
-        assert isinstance(sums, LocalSums)
-        return sums
-
-    def joint_sums(self, view: GlobalView, batch: Batch, draws: RowDraws) -> JointSums:
-        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
-        sums = self._visit(view, batch, draws, joint=True)
-        assert isinstance(sums, JointSums)
-        return sums
-
-    def _visit(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, *, joint: bool
-    ) -> LocalSums | JointSums:
-        start = self.store.take(batch.ids)
-        sums, state = self.local.sums_and_state(view, batch, draws, start, joint=joint)
+    def sums(
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None = None,
+        *,
+        joint: bool = False,
+    ) -> Sums:
+        """Return the sums over the rows of a batch, averaged over the kept sweeps, and store the states."""
+        stored = self.store.take(batch.ids) if start is None else start
+        sums, state = self.local.sums_and_state(view, batch, draws, stored, joint=joint)
         self.store.put(batch.ids, state)
         return sums

@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
-import numpy as np
+from bpfa.model.posterior import Posterior
 
-from bpfa._support.philox import GlobalDraws
-
-__all__ = ["NonFiniteError", "Posterior", "Progress"]
-
-
-@runtime_checkable
-class Posterior(Protocol):
-    """What is known of the globals: a variational posterior, or the states of a chain."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features K."""
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns D."""
-
-    @property
-    def noise_std(self) -> float:
-        """Noise standard deviation."""
-
-    def n_active(self) -> int:
-        """Count the features in use."""
-
-    def sampled(self, rng: np.random.Generator | GlobalDraws) -> Any:
-        """Return a draw of every global."""
+__all__ = ["NonFiniteError", "Progress"]
 
 
 class Progress(NamedTuple):
@@ -45,7 +20,13 @@ class Progress(NamedTuple):
     """Seconds of training so far, without what the caller does between steps."""
     rho: float
     """Size of the step; 1 for the sampler."""
-    posterior: Posterior
+    state: Posterior
+    """The posterior where the run keeps it, which may be the memory of a device."""
+
+    @property
+    def posterior(self) -> Any:
+        """The posterior in the memory of the host; on a GPU this waits for the device and makes a copy."""
+        return self.state.host()
 
 
 class NonFiniteError(ArithmeticError):
@@ -65,4 +46,4 @@ class NonFiniteError(ArithmeticError):
             "in the attribute `posterior` of this error. Are the columns of the data on a scale near 1?"
         )
         self.step = step
-        self.posterior = posterior
+        self.posterior = posterior.host()

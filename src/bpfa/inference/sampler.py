@@ -13,12 +13,13 @@ import numpy as np
 from bpfa._support.checks import Array, check_choice, check_integer
 from bpfa._support.philox import GlobalDraws, Stream
 from bpfa.backends import cpu
-from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.backends.numpy import Gibbs
 from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows
 from bpfa.inference.progress import NonFiniteError, Progress
 from bpfa.model.features import FEATURES, JointFeatures
-from bpfa.model.posterior import WEIGHT_PRECISIONS
+from bpfa.model.local import LocalState
+from bpfa.model.posterior import WEIGHT_PRECISIONS, Summary
 from bpfa.model.priors import Priors, log_gamma_draw
 from bpfa.model.sums import JointSums
 from bpfa.model.view import GlobalView
@@ -60,6 +61,17 @@ class ChainPosterior:
         """Count the features that more than this share of the rows, and more than one row, use."""
         used = self.state.z.sum(axis=0)
         return int((used > max(1.0, share * len(self.state.z))).sum())
+
+    def host(self) -> ChainPosterior:
+        """Return this posterior, which is in the memory of the host."""
+        return self
+
+    def summary(self) -> Summary:
+        """Return what the history of a fit says of this posterior."""
+        return Summary(self.noise_std, self.n_active())
+
+    def check_finite(self) -> None:
+        """Do nothing: the sampler checks every state before it keeps it."""
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
         """Return one of the kept states."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bpfa._support.checks import check_choice, check_instance, check_integer
 from bpfa._support.philox import Stream
-from bpfa.backends.cuda.local import OnDevice
-from bpfa.backends.cuda.posterior import DevicePosterior, on_host
-from bpfa.backends.cuda.rows import rows_on_device
-from bpfa.backends.cuda.runtime import on_device
 from bpfa.backends.numpy import Gibbs
-from bpfa.data import Rows, as_rows
-from bpfa.inference.algorithms import ALGORITHMS, Algorithm, check_device
+from bpfa.backends.registry import as_rows, check_device
+from bpfa.data import Rows, ShuffledEpochs, Visits
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.algorithms import algorithm as algorithm_named
-from bpfa.inference.chain_store import ChainStore, WarmGibbs
-from bpfa.inference.progress import Posterior, Progress
+from bpfa.inference.chain_store import CarriedGibbs, ChainStore
+from bpfa.inference.progress import Progress
 from bpfa.inference.sampler import ChainPosterior, gibbs_sampler
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.starts import (
@@ -29,7 +27,7 @@ from bpfa.inference.starts import (
 )
 from bpfa.inference.svi import svi
 from bpfa.model.features import FEATURES
-from bpfa.model.posterior import WEIGHT_PRECISIONS, GlobalPosterior
+from bpfa.model.posterior import WEIGHT_PRECISIONS, GlobalPosterior, Posterior
 from bpfa.model.priors import Priors, as_priors
 
 __all__ = ["train"]
@@ -61,6 +59,7 @@ def train(
     posterior: Posterior | None = None,
     first_step: int = 1,
     chains: ChainStore | None = None,
+    visits: Visits | None = None,
     **options: Any,
 ) -> Generator[Progress, None, None]:
     """Train a model and yield its progress after every step; the last posterior is the result.
@@ -107,6 +106,9 @@ def train(
     chains : ChainStore, optional
         Where the chains of all rows stand, for "gibbs-ssvi" and "mimno-svi" on the CPU: a row's chain then
         goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
+    visits : Visits, optional
+        Which rows each step visits, for all algorithms except "gibbs"; shuffled epochs of batches of
+        `batch_size` by default.
     **options
         Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
         `dropout` for "gibbs-ssvi", the share of a row's entries that its chain does not see while features
@@ -136,7 +138,7 @@ def train(
     n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
     first_step = check_integer("first_step", first_step, low=1)
     if posterior is not None:
-        posterior = on_host(posterior)
+        posterior = posterior.host()
         check_instance("posterior", posterior, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
     batch_size = check_integer("batch_size", batch_size, low=1)
     if (
@@ -151,7 +153,7 @@ def train(
         "weight_precision": weight_precision,
     }
     if chains is not None:
-        chosen = chosen._replace(local=_warm(chosen, chains, rows, n_features))
+        chosen = chosen._replace(local=_carrying_chains(chosen, chains, rows, n_features))
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
     if init == "gibbs":
         threads = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
@@ -171,21 +173,18 @@ def train(
             yield from gibbs_sampler(rows, view, priors, local=chosen.local, chain=chain, **form, **shared)
         else:
             assert isinstance(start, GlobalPosterior)
-            form_of_svi: dict[str, Any] = {"batch_size": batch_size, "schedule": schedule, **shared}
-            if isinstance(chosen.local, OnDevice):
-                with on_device(device):
-                    there = DevicePosterior.of(start, device, chosen.local.dtype)
-                    yield from svi(rows_on_device(rows), there, chosen, **form_of_svi)
-            else:
-                yield from svi(rows, start, chosen, **form_of_svi)
+            order = ShuffledEpochs(batch_size, stream) if visits is None else visits
+            # A part of a stream stands for all of it: sums are scaled to the size of the whole.
+            start = replace(start, n_rows=order.n_rows(rows))
+            yield from svi(rows, start, chosen, visits=order, schedule=schedule, **shared)
 
     return steps()
 
 
-def _warm(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) -> Any:
+def _carrying_chains(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) -> Any:
     """Return the local method of an algorithm with chains that go on."""
     check_instance("chains", chains, ChainStore)
-    if chosen.name not in ("gibbs-ssvi", "mimno-svi") or isinstance(chosen.local, OnDevice):
+    if chosen.name not in ("gibbs-ssvi", "mimno-svi") or not chosen.backend.carries_chains:
         raise ValueError(f"chains: expected 'gibbs-ssvi' or 'mimno-svi' on the CPU, not {chosen.name!r}")
     if (chains.n_rows, chains.n_features) != (rows.n_rows, n_features):
         raise ValueError(
@@ -196,4 +195,4 @@ def _warm(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) ->
     if chosen.local.dropout:
         # What a step drops, the step before it has seen.
         raise ValueError(f"dropout={chosen.local.dropout}: expected 0 where chains go on")
-    return WarmGibbs(chosen.local, chains)
+    return CarriedGibbs(chosen.local, chains)

@@ -6,15 +6,16 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from bpfa._support.checks import Array, check_array, check_instance
-from bpfa.backends.numpy import MeanField
-from bpfa.backends.numpy.variational import LocalPosterior, Variational
 from bpfa.data import Batch
+from bpfa.model.local import LocalPosterior, VariationalMethod
 from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["full_bound", "global_divergence"]
 
 
-def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: LocalPosterior) -> float:
+def full_bound(
+    posterior: GlobalPosterior, batch: Batch, local: VariationalMethod, q: LocalPosterior
+) -> float:
     """Bound of log p(Y): E_q[log p(Y, z, w, globals) - log q(z, w, globals)], over all rows.
 
     Parameters
@@ -46,11 +47,11 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
     for name, value, kind in (
         ("posterior", posterior, GlobalPosterior),
         ("batch", batch, Batch),
-        ("local", local, Variational),
+        ("local", local, VariationalMethod),
         ("q", q, LocalPosterior),
     ):
         check_instance(name, value, kind)
-    if posterior.weight_precision == "active" and isinstance(local, MeanField):
+    if posterior.weight_precision == "active" and not local.has_idle_weights:
         raise ValueError(
             "posterior.weight_precision='active': mean field has no idle weights; expected 'all'"
         )
@@ -60,7 +61,7 @@ def full_bound(posterior: GlobalPosterior, batch: Batch, local: Variational, q: 
     for array in q:
         check_array("q", array, (posterior.n_rows, posterior.n_features))
     view = posterior.expected()
-    # Joint features have columns beside those of the data, in which no noise is paid for.
+    # The view of joint features has additional columns, for which the bound must not count any noise.
     seen = batch.padded_to(view.phi.shape[1])
     n_extra = len(batch) * (seen.n_columns - batch.n_columns)
     local_bound = float(local.bound(view, seen, q).sum() - n_extra / 2 * np.log(view.g_o / (2 * np.pi)))

@@ -9,11 +9,8 @@ import numpy as np
 
 from bpfa._support.checks import Array, check_array, check_instance
 from bpfa._support.gaussian import gaussian_draws, moved_precisions
-from bpfa._support.philox import GlobalDraws, RowDraws
-from bpfa.backends.numpy import LocalMethod
-from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalSums
-from bpfa.model.view import GlobalView
+from bpfa._support.philox import GlobalDraws
+from bpfa.model.sums import JointSums, LocalSums, Sums
 
 __all__ = ["FEATURES", "FactorisedFeatures", "JointFeatures"]
 
@@ -83,17 +80,13 @@ class FactorisedFeatures:
         draw: Array = self.mean + rng.standard_normal(self.mu.shape) / np.sqrt(self.tau)
         return draw
 
-    def local_sums(self, local: LocalMethod, view: GlobalView, batch: Batch, draws: RowDraws) -> LocalSums:
-        """Take the sums that this posterior learns from."""
-        return local.sums(view, batch, draws)
-
-    def target(self, sums: LocalSums | JointSums, scale: float) -> Self:
+    def target(self, sums: Sums, scale: float) -> Self:
         """Return prior plus sums times `scale`, which is s g_o."""
         check_instance("sums", sums, LocalSums)
         assert isinstance(sums, LocalSums)
         return replace(self, tau=self.shape[1] + scale * sums.T, mu=scale * sums.S)
 
-    def step(self, sums: LocalSums | JointSums, scale: float, rho: float) -> Self:
+    def step(self, sums: Sums, scale: float, rho: float) -> Self:
         """Move the natural parameters by rho towards those of `target(sums, scale)`."""
         target = self.target(sums, scale)
         return replace(
@@ -196,18 +189,11 @@ class JointFeatures:
         """Return a draw of phi, K x D."""
         return gaussian_draws(self.P, self.h, rng.standard_normal(self.h.shape))
 
-    def local_sums(self, local: LocalMethod, view: GlobalView, batch: Batch, draws: RowDraws) -> JointSums:
-        """Take the sums that this posterior learns from."""
-        seen = batch.padded_to(view.phi.shape[1])
-        sums = local.joint_sums(view, seen, draws)
-        n_extra = seen.n_columns - batch.n_columns
-        return replace(sums, O=sums.O - n_extra * len(batch), XY=sums.XY[:, : batch.n_columns])
-
-    def target(self, sums: LocalSums | JointSums, scale: float) -> Self:
+    def target(self, sums: Sums, scale: float) -> Self:
         """Return prior plus sums times `scale`, which is s g_o."""
         return self.step(sums, scale, rho=1.0)
 
-    def step(self, sums: LocalSums | JointSums, scale: float, rho: float) -> Self:
+    def step(self, sums: Sums, scale: float, rho: float) -> Self:
         """Move the natural parameters by rho towards prior plus sums times `scale`, which is s g_o."""
         check_instance("sums", sums, JointSums)
         assert isinstance(sums, JointSums)

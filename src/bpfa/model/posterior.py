@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import digamma
 
 from bpfa._support.checks import Array, check_array, check_choice, check_instance, check_integer, check_number
-from bpfa._support.philox import GlobalDraws, RowDraws
-from bpfa.backends.numpy import LocalMethod
-from bpfa.data import Batch
+from bpfa._support.philox import GlobalDraws
 from bpfa.model.features import FactorisedFeatures, JointFeatures
 from bpfa.model.priors import Priors, log_gamma_draw
-from bpfa.model.sums import JointSums, LocalSums
+from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
 
-__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior"]
+__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior", "Posterior", "Summary"]
 
 WEIGHT_PRECISIONS = ("active", "all")
+
+
+class Summary(NamedTuple):
+    """What the history of a fit says of a posterior."""
+
+    noise_std: float
+    n_active: int
+
+    @staticmethod
+    def read(summaries: Sequence[Summary]) -> list[Summary]:
+        """Return several summaries as numbers; those of a device are copied from it at once."""
+        return list(summaries)
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """What is known of the globals: a variational posterior, or the states of a chain."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features K."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns D."""
+
+    @property
+    def noise_std(self) -> float:
+        """Noise standard deviation."""
+
+    def n_active(self) -> int:
+        """Count the features in use."""
+
+    def sampled(self, rng: np.random.Generator | GlobalDraws) -> Any:
+        """Return a draw of every global."""
+
+    def host(self) -> Any:
+        """Return the posterior in the memory of the host: itself, or a copy from a device."""
+
+    def summary(self) -> Any:
+        """Return a summary for the history, which may still have to be read from a device."""
+
+    def check_finite(self) -> None:
+        """Raise a ValueError if a step on a device has failed; on the host a failing step raises at once."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +144,17 @@ class GlobalPosterior:
         used = self.a - self.priors.beta(self.n_features)[0]
         return int((used > max(1.0, share * self.n_rows)).sum())
 
+    def host(self) -> GlobalPosterior:
+        """Return this posterior, which is in the memory of the host."""
+        return self
+
+    def summary(self) -> Summary:
+        """Return what the history of a fit says of this posterior."""
+        return Summary(self.noise_std, self.n_active())
+
+    def check_finite(self) -> None:
+        """Do nothing: natural parameters that are not finite are refused when a posterior is made."""
+
     def expected(self) -> GlobalView:
         """Return the expected view: what mean-field (unstructured) algorithms see."""
         phi, v = self.features.expected()
@@ -122,27 +177,21 @@ class GlobalPosterior:
             g_w=rng.gamma(self.e) / self.f,
         )
 
-    def local_sums(
-        self, local: LocalMethod, view: GlobalView, batch: Batch, draws: RowDraws
-    ) -> LocalSums | JointSums:
-        """Take the sums that this posterior learns from, under a view of it."""
-        return self.features.local_sums(local, view, batch, draws)
-
-    def target(self, sums: LocalSums | JointSums, g_o: float) -> GlobalPosterior:
+    def target(self, sums: Sums, g_o: float) -> GlobalPosterior:
         """Return prior plus sums scaled to N rows: where a step of size one leads.
 
         Parameters
         ----------
         sums : LocalSums or JointSums
-            Of a batch of at least one row, as `local_sums` takes them.
+            Of a batch of at least one row, as `bpfa.model.local.local_sums` takes them.
         g_o : float
             Noise precision of the view that the sums were taken under.
         """
-        beside = self._target_beside_features(sums)
-        return replace(beside, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+        others = self._target_of_others(sums)
+        return replace(others, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
 
-    def _target_beside_features(self, sums: LocalSums | JointSums) -> GlobalPosterior:
-        """Return the target of everything but the features, which may be large."""
+    def _target_of_others(self, sums: Sums) -> GlobalPosterior:
+        """Return the target of everything apart from the features, which may be large."""
         if sums.n_rows < 1:
             raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
         if len(sums.n) != self.n_features:
@@ -163,10 +212,10 @@ class GlobalPosterior:
             f=priors.f0 + s * squares / 2,
         )
 
-    def step(self, sums: LocalSums | JointSums, rho: float, g_o: float) -> GlobalPosterior:
+    def step(self, sums: Sums, rho: float, g_o: float) -> GlobalPosterior:
         """Move every natural parameter by rho towards `target(sums, g_o)`."""
         rho = check_number("rho", rho, low=0.0, high=1.0)
-        target = self._target_beside_features(sums)
+        target = self._target_of_others(sums)
         features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
 
         def moved(old: Array, new: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from bpfa._support.checks import Array
 from bpfa.data import Batch
 from bpfa.model.view import GlobalView
 
-__all__ = ["JointSums", "LocalMoments", "LocalSums", "RowSums"]
+__all__ = ["JointSums", "LocalMoments", "LocalSums", "RowSums", "Sums", "squared_error", "sums_of"]
 
 
 class LocalMoments(NamedTuple):
@@ -96,6 +96,10 @@ class LocalSums(RowSums):
             S=x.T @ residual + X2 * view.phi,
         )
 
+    def cropped_to(self, n_columns: int) -> LocalSums:
+        """Return the sums without columns that were added for the view; factorised features need none."""
+        return self
+
 
 @dataclass(frozen=True)
 class JointSums(RowSums):
@@ -126,6 +130,20 @@ class JointSums(RowSums):
         return cls(
             shared.n_rows, shared.n, shared.W2, shared.ZW2, shared.O, shared.SSE, XX=XX, XY=x.T @ batch.values
         )
+
+    def cropped_to(self, n_columns: int) -> JointSums:
+        """Return the sums without the columns beyond these, which were added for the view (section 5)."""
+        n_extra = self.XY.shape[1] - n_columns
+        return replace(self, O=self.O - n_extra * self.n_rows, XY=self.XY[:, :n_columns])
+
+
+Sums = LocalSums | JointSums
+"""What a global posterior learns from, by the form of its features."""
+
+
+def sums_of(view: GlobalView, batch: Batch, moments: LocalMoments, *, joint: bool) -> Sums:
+    """Return the sums of a batch whose local variables have these moments, for joint features or not."""
+    return JointSums.of(view, batch, moments) if joint else LocalSums.of(view, batch, moments)
 
 
 def _observed_sum(per_feature: Array, batch: Batch) -> Array:

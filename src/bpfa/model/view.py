@@ -31,6 +31,11 @@ class GlobalView(NamedTuple):
         """Number of features K."""
         return len(self.phi)
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, those that joint features add under the expected view included."""
+        return int(self.phi.shape[1])
+
     def checked(self) -> GlobalView:
         """Return the view with its arrays as float64, refusing shapes and values that make no sense."""
         phi = check_array("view.phi", self.phi, (None, None))

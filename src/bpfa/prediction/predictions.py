@@ -9,15 +9,11 @@ from scipy.special import expit
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.backends.cpu.signal import signal as fast_signal
-from bpfa.backends.numpy import Gibbs
 from bpfa.data import Batch
 from bpfa.inference.algorithms import Algorithm
-from bpfa.inference.progress import Posterior
 from bpfa.inference.sampler import ChainPosterior
-from bpfa.model import marginals
 from bpfa.model.marginals import Signal
-from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.posterior import GlobalPosterior, Posterior
 from bpfa.model.view import GlobalView
 from bpfa.prediction.scores import posterior_draws
 
@@ -121,12 +117,10 @@ def predict(
     # The variance is that between draws, and that within a draw: of its weights and of the noise.
     mean, squares, within = (np.zeros(batch.values.shape) for _ in range(3))
     keyed, stream = content_ids(batch), stream.child("prediction")
-    # The specification keeps to itself.
-    integrated = marginals.signal if type(algorithm.local) is Gibbs else fast_signal
     draws = posterior_draws(posterior, keyed, algorithm, n_draws=n_draws, stream=stream)
     for n, draw in enumerate(draws, start=1):
         if algorithm.draws_z_given_globals:
-            found = integrated(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
+            found = algorithm.backend.signal(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
         else:
             found = Signal(draw.mean, np.zeros_like(mean))
         # Welford's update: the squares of what a draw differs from the mean so far.

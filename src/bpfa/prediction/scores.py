@@ -18,12 +18,12 @@ from bpfa._support.checks import (
     check_number,
 )
 from bpfa._support.philox import MAX_SWEEP, Stream
-from bpfa.backends.numpy import Gibbs, LocalState
+from bpfa.backends.numpy import Gibbs
 from bpfa.data import ArrayRows, Batch
 from bpfa.inference.algorithms import Algorithm
-from bpfa.inference.progress import Posterior
+from bpfa.model.local import LocalState
 from bpfa.model.marginals import log_predictive
-from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.posterior import GlobalPosterior, Posterior
 
 __all__ = ["HeldOutScore", "PosteriorDraw", "held_out_score", "posterior_draws", "psnr"]
 

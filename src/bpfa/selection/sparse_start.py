@@ -12,11 +12,11 @@ import numpy as np
 
 from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
-from bpfa.fitting.run import Settings
 from bpfa.inference.algorithms import algorithm
 from bpfa.inference.factor_analysis import Factoring
 from bpfa.inference.progress import NonFiniteError
 from bpfa.inference.schedule import Schedule
+from bpfa.inference.settings import Settings
 from bpfa.inference.training import train
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.prediction.predictions import predict

@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import check_choice, check_integer
+from bpfa._support.checks import check_choice
 from bpfa._support.philox import RowDraws, word_below
+from bpfa._support.threads import check_jobs
 from bpfa.backends import numpy as specification
 from bpfa.backends.cpu import _kernels
-from bpfa.backends.cpu.finish import MEAN_FIELD, SPIKE_SLAB, finished_sums
-from bpfa.backends.cpu.states import GibbsByStates
-from bpfa.backends.numpy.base import LocalState, checked_start
-from bpfa.backends.numpy.variational import LocalPosterior
+from bpfa.backends.kernel_methods import MEAN_FIELD, SPIKE_SLAB, GibbsByStates, check_precisions
+from bpfa.backends.kernel_sums import finished_sums
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.local import LocalPosterior, LocalState, checked_start
+from bpfa.model.sums import LocalMoments, Sums
 from bpfa.model.view import GlobalView
 
 __all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
 
 # Rows of one call: whole blocks of the kernels' own, so that sums do not depend on where calls end.
 BLOCK_ROWS = 16_384
-# Precisions with which the kernels stay well inside the range of their numbers.
-RANGE = {"float32": (1e-12, 1e12), "float64": (1e-100, 1e100)}
 # Columns are padded to this in the arrays that the kernels fill.
 COLUMN_PADDING = 16
 
@@ -44,8 +42,9 @@ class Kernel:
     dtype : str
         "float32" or "float64". Sums are accumulated in float64 either way.
     n_jobs : int, optional
-        Threads; as many as OpenMP would use by default, which OMP_NUM_THREADS and threadpoolctl set. At most
-        four for each processor; one in a forked child process, where OpenMP's threads are gone.
+        Threads; -1 is all processors. By default as many as OpenMP would use, which OMP_NUM_THREADS and
+        threadpoolctl set. At most four for each processor; one in a forked child process, where OpenMP's
+        threads are gone.
     instruction_set : str, optional
         One of `instruction_sets()`; the widest by default.
     """
@@ -56,8 +55,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ("float32", "float64"))
-        if self.n_jobs is not None:
-            check_integer("n_jobs", self.n_jobs, low=1)
+        object.__setattr__(self, "n_jobs", check_jobs(self.n_jobs))
         if self.instruction_set is not None:
             check_choice("instruction_set", self.instruction_set, tuple(instruction_sets()))
 
@@ -85,13 +83,7 @@ class Kernel:
         ids = batch.ids if draws is None else draws.ids
         if len(ids) != len(batch):
             raise ValueError(f"draws: for {len(ids)} rows; expected {len(batch)}, as the batch has")
-        low, high = RANGE[self.dtype]
-        for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
-            if not low < precision < high:
-                raise ValueError(
-                    f"view.{name}={precision:g}: expected a precision from {low:g} to {high:g} in "
-                    f"{self.dtype}; scale the columns of the data to variance 1"
-                )
+        check_precisions(view, self.dtype)
         if start is not None:
             start = checked_start(start, batch, K)
         globals_of_view = {
@@ -162,7 +154,7 @@ class RawSums:
         else:
             self.arrays.xr = self.xd
 
-    def finish(self, method: int, n_samples: int) -> LocalSums | JointSums:
+    def finish(self, method: int, n_samples: int) -> Sums:
         """Return the sums, averaged over the kept samples."""
         D = self.view.phi.shape[1]
         return finished_sums(
@@ -200,36 +192,27 @@ class Gibbs(Kernel, GibbsByStates):
         specification.Gibbs.__post_init__(self)
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch, averaged over the kept sweeps."""
-        sums = self._sums(view, batch, draws, start, joint=False)
-        assert isinstance(sums, LocalSums)
-        return sums
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
-        sums = self._sums(view, batch, draws, start, joint=True)
-        assert isinstance(sums, JointSums)
-        return sums
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None = None,
+        *,
+        joint: bool = False,
+    ) -> Sums:
+        """Return the sums over the rows of a batch, averaged over the kept sweeps."""
+        raw = RawSums(view, batch, joint=joint)
+        self._swept(view, batch, draws, start, sums=raw.arrays, dropout=self.dropout)
+        return raw.finish(self._method, self.n_samples)
 
     def sums_and_state(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
-    ) -> tuple[LocalSums | JointSums, LocalState]:
+    ) -> tuple[Sums, LocalState]:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         raw = RawSums(view, batch, joint=joint)
         planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, dropout=self.dropout)[1]
         assert planes is not None
         return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
-
-    def _sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
-    ) -> LocalSums | JointSums:
-        raw = RawSums(view, batch, joint=joint)
-        self._swept(view, batch, draws, start, sums=raw.arrays, dropout=self.dropout)
-        return raw.finish(self._method, self.n_samples)
 
     def _swept(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, **wanted: Any
@@ -282,24 +265,15 @@ class Variational(Kernel, specification.variational.Variational):
         return LocalPosterior(*planes.astype(np.float64))
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch; nothing is drawn."""
-        sums = self._sums(view, batch, start, joint=False)
-        assert isinstance(sums, LocalSums)
-        return sums
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features; nothing is drawn."""
-        sums = self._sums(view, batch, start, joint=True)
-        assert isinstance(sums, JointSums)
-        return sums
-
-    def _sums(
-        self, view: GlobalView, batch: Batch, start: LocalState | None, *, joint: bool
-    ) -> LocalSums | JointSums:
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None = None,
+        *,
+        joint: bool = False,
+    ) -> Sums:
+        """Return the sums over the rows of a batch; nothing is drawn."""
         raw = RawSums(view, batch, joint=joint)
         self._run(self._method, view, batch, None, start, sums=raw.arrays, n_sweeps=self.n_sweeps)
         return raw.finish(self._method, 1)

@@ -8,15 +8,17 @@ import numpy as np
 
 from bpfa._support.philox import word_below
 from bpfa.backends.cuda.gibbs import Kept
-from bpfa.backends.cuda.moment import Moment, number_arguments
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
+from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
 from bpfa.backends.cuda.view import DeviceView
 
 __all__ = ["of_whole_rows", "with_dropout"]
 
 
-def with_dropout(batch: DeviceBatch, real: str, share: float, key: int, step: int | Moment) -> DeviceBatch:
+def with_dropout(
+    batch: DeviceBatch, real: str, share: float, key: int, step: int | StepOnDevice
+) -> DeviceBatch:
     """Return the rows with this share of their entries missing, those of `RowDraws.dropped`."""
     cupy, n_numbers = cupy_module(), len(batch) * batch.n_columns
     values, seen = cupy.empty(n_numbers, real), cupy.empty(n_numbers, cupy.uint8)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bpfa.backends.cuda.moment import Moment, number_arguments
 from bpfa.backends.cuda.products import products_of_rows
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, properties
+from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
 from bpfa.backends.cuda.view import TILE_FEATURES, DeviceView, features_padded, tile_numbers
 
 __all__ = ["Chain", "Kept", "RowsShape", "Shape", "correlated", "rows_shape_of", "shape_of"]
@@ -308,7 +308,7 @@ class Chain:
     view: DeviceView
     two_step: bool
     key: int
-    step: int | Moment
+    step: int | StepOnDevice
     first_sweep: int = 1
     burn_in: int = 0
     n_samples: int = 1

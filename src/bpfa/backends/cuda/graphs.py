@@ -1,9 +1,10 @@
 """Steps as graphs of kernels: recorded once, replayed by one launch.
 
-A small step keeps the host busier than the device: it queues some dozens of launches. A graph queues them at
-once, but with the arguments and in the memory that it was recorded with. So a step that is replayed begins by
-copying the posterior, the ids of its rows, and its number and size (`Moment`) to where the graph looks for
-them, and ends by copying the posterior that it leaves to memory of its own, which nothing changes any more.
+A small step keeps the host busier than the device, because the host has to queue some dozens of launches. A
+graph queues all of them at once, but always with the arguments, and in the memory, that it was recorded with.
+A replayed step therefore begins by copying the posterior, the ids of its rows, and its number and size
+(`StepOnDevice`) to where the graph looks for them. It ends by copying the posterior that the graph leaves to
+memory of its own, which nothing changes afterwards.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.backends.cuda.moment import Moment, number_arguments
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import DeviceBatch
 from bpfa.backends.cuda.runtime import available_memory, cupy_module, kernel, launch, on_device
+from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
 
 __all__ = ["StepGraphs"]
 
@@ -38,7 +39,7 @@ class StepGraph:
         self, make_step: Step, posterior: DevicePosterior, batch: DeviceBatch, algorithm: Any, stream: Any
     ) -> None:
         cupy = cupy_module()
-        self.moment, self.before = Moment(), posterior.empty_like()
+        self.step_there, self.before = StepOnDevice(), posterior.empty_like()
         self.batch = batch.with_ids(cupy.empty_like(batch.ids))
         # What is allocated meanwhile belongs to the graph for as long as there is one.
         self.memory: list[Any] = []
@@ -59,7 +60,12 @@ class StepGraph:
             recorder.begin_capture()
             try:
                 self.after = make_step(
-                    self.before, self.batch, algorithm, step=self.moment, rho=self.moment, stream=stream
+                    self.before,
+                    self.batch,
+                    algorithm,
+                    step=self.step_there,
+                    rho=self.step_there,
+                    stream=stream,
                 )
             except BaseException:
                 # Which says that the recording is spoilt; why is known already.
@@ -73,7 +79,9 @@ class StepGraph:
     ) -> DevicePosterior:
         """Return the posterior after a step."""
         number, _ = number_arguments(step)
-        _copy(posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, self.moment.there)
+        _copy(
+            posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, self.step_there.there
+        )
         self.graph.launch()
         moved = self.after.empty_like()
         _copy(self.after, moved, 0, None, None, 0.0, np.uint32(0), None)

@@ -14,19 +14,16 @@ import numpy as np
 from bpfa._support.checks import Array, check_choice
 from bpfa._support.philox import RowDraws
 from bpfa.backends import numpy as specification
-from bpfa.backends.cpu.finish import MEAN_FIELD, SPIKE_SLAB
-from bpfa.backends.cpu.local import RANGE
-from bpfa.backends.cpu.states import GibbsByStates
 from bpfa.backends.cuda.dropout import of_whole_rows, with_dropout
 from bpfa.backends.cuda.gibbs import Chain, Kept
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch, uploaded
 from bpfa.backends.cuda.runtime import cupy_module, device_index, kernel, launch, on_device, properties
 from bpfa.backends.cuda.sums import DENSE_FEATURES, N_CHUNKS, DeviceSums
 from bpfa.backends.cuda.view import DeviceView
-from bpfa.backends.numpy.base import LocalState, checked_start
-from bpfa.backends.numpy.variational import LocalPosterior
+from bpfa.backends.kernel_methods import MEAN_FIELD, SPIKE_SLAB, GibbsByStates, check_precisions
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.local import LocalPosterior, LocalState, checked_start
+from bpfa.model.sums import LocalMoments
 from bpfa.model.view import GlobalView
 
 __all__ = ["Gibbs", "MeanField", "OnDevice", "SpikeSlab"]
@@ -58,13 +55,7 @@ class OnDevice:
         """Return the view on the device."""
         if isinstance(view, DeviceView):
             return view
-        low, high = RANGE[self.dtype]
-        for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
-            if not low < precision < high:
-                raise ValueError(
-                    f"view.{name}={precision:g}: expected a precision from {low:g} to {high:g} in "
-                    f"{self.dtype}; scale the columns of the data to variance 1"
-                )
+        check_precisions(view, self.dtype)
         return DeviceView.of(view, self.dtype)
 
     def _rows(
@@ -154,20 +145,13 @@ class Gibbs(OnDevice, GibbsByStates):
         return Chain(view, not self.blocked, draws.key, draws.step, **sweeps)
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch, averaged over the kept sweeps."""
-        sums: LocalSums = self._sums(view, batch, draws, start, joint=False)
-        return sums
+        self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None = None, *, joint: bool = False
+    ) -> Any:
+        """Return the sums over the rows of a batch, averaged over the kept sweeps.
 
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
-        sums: JointSums = self._sums(view, batch, draws, start, joint=True)
-        return sums
+        Those of a view and a batch of the host are copied to the host, others stay on the device.
+        """
 
-    def _sums(self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None, *, joint: bool) -> Any:
         def advice(available: int) -> str:
             matrices = (1 if batch.complete else view.phi.shape[1]) if joint else 0
             return fitting_rows(
@@ -199,6 +183,7 @@ class Gibbs(OnDevice, GibbsByStates):
                     joint=joint,
                     method=self._method,
                     n_samples=self.n_samples,
+                    step=draws.step,
                 )
                 sums.add_kept(kept, part)
             assert sums is not None
@@ -283,25 +268,20 @@ class Variational(OnDevice, specification.variational.Variational):
             return LocalPosterior(*planes)
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch; nothing is drawn."""
-        sums: LocalSums = self._sums(view, batch, start, joint=False)
-        return sums
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features; nothing is drawn."""
-        sums: JointSums = self._sums(view, batch, start, joint=True)
-        return sums
-
-    def _sums(self, view: Any, batch: Any, start: LocalState | None, *, joint: bool) -> Any:
+        self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None = None, *, joint: bool = False
+    ) -> Any:
+        """Return the sums over the rows of a batch; nothing is drawn."""
         with on_device(self.device):
             seen, rows = self._seen(view), self._rows(view, batch, None)
             started = self._start(start, batch, seen.n_features)
             sums = DeviceSums(
-                seen, len(rows), complete=rows.complete, joint=joint, method=self._method, n_samples=1
+                seen,
+                len(rows),
+                complete=rows.complete,
+                joint=joint,
+                method=self._method,
+                n_samples=1,
+                step=draws.step,
             )
             size = _part_rows(48 * seen.n_features)
             for first in range(0, max(len(rows), 1), size):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bpfa._support.philox import GlobalDraws, RowDraws
-from bpfa.backends.cpu.finish import MEAN_FIELD
-from bpfa.backends.cuda.moment import Moment, number_arguments, size_arguments
-from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
+from bpfa._support.philox import GlobalDraws
+from bpfa.backends.cuda.rows import C_NAMES
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device, properties
+from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments, size_arguments
 from bpfa.backends.cuda.sums import DeviceSums
 from bpfa.backends.cuda.view import DeviceView, blocks_of
-from bpfa.backends.numpy import LocalMethod
-from bpfa.data import Batch
+from bpfa.backends.kernel_methods import MEAN_FIELD
 from bpfa.model.features import FactorisedFeatures, JointFeatures
-from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.posterior import GlobalPosterior, Summary
 
-__all__ = ["DevicePosterior", "on_host", "read_summaries"]
+__all__ = ["DevicePosterior", "PendingSummary"]
 
 # Steps after which the device is asked whether all went well.
 STEPS_BETWEEN_CHECKS = 50
@@ -31,11 +29,25 @@ C, D_RATE, E, F_RATE, NOISE_STD, N_ACTIVE, FAILED, STATE_LENGTH = range(8)
 
 
 @dataclass(frozen=True)
+class PendingSummary:
+    """A summary that is still on the device; the host need not wait for it."""
+
+    there: Any
+    """noise_std and n_active"""
+
+    @staticmethod
+    def read(summaries: Sequence[PendingSummary]) -> list[Summary]:
+        """Wait for the device and copy several summaries at once."""
+        numbers = cupy_module().concatenate([summary.there for summary in summaries]).get()
+        return [Summary(float(noise_std), int(n)) for noise_std, n in numbers.reshape(len(summaries), 2)]
+
+
+@dataclass(frozen=True)
 class DevicePosterior:
     """A `GlobalPosterior` on a device; immutable, a step returns a new one.
 
-    A step is queued and not waited for. What is asked for on the host (`noise_std`, `n_active()`, `host`, and
-    any attribute of a `GlobalPosterior`) is.
+    A step is queued and not waited for. `noise_std`, `n_active()` and `host()` return numbers of the host,
+    and wait for the device.
     """
 
     origin: GlobalPosterior
@@ -116,24 +128,21 @@ class DevicePosterior:
         """Count the features that more than one row in a thousand, and more than one row, use."""
         return int(self.state[N_ACTIVE])
 
-    @property
-    def summary(self) -> Any:
-        """noise_std, n_active, and the step that gave numbers that are not finite or 0; on the device."""
-        return self.state[NOISE_STD : FAILED + 1]
+    def summary(self) -> PendingSummary:
+        """Return what the history of a fit says of this posterior, to be read later."""
+        return PendingSummary(self.state[NOISE_STD : N_ACTIVE + 1])
+
+    def host(self) -> GlobalPosterior:
+        """Wait for the device and return a copy in the memory of the host."""
+        return self._copy
 
     @cached_property
-    def host(self) -> GlobalPosterior:
-        """The same on the host."""
+    def _copy(self) -> GlobalPosterior:
         a, b = self.ab.get()
         c, d, e, f = self.state[:4].get().tolist()
         precision, linear = self.precision.get(), self.linear.get()
         features = JointFeatures(precision, linear) if self.joint else FactorisedFeatures(precision, linear)
         return replace(self.origin, a=a, b=b, c=c, d=d, e=e, f=f, features=features)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.host, name)
 
     # --- views ---------------------------------------------------------------------------------------------
 
@@ -143,7 +152,7 @@ class DevicePosterior:
         with on_device(self.device):
             if not self.joint:
                 view = DeviceView.empty(self.n_features, self.n_columns, self.real, v=1 / self.precision)
-                self._fill_beside(view, None)
+                self._fill_others(view, None)
                 self._fill_factorised(view, None)
                 view.place()
                 return view
@@ -154,7 +163,7 @@ class DevicePosterior:
             # As JointFeatures.expected: the covariance of the features as K more columns.
             K, D = self.n_features, self.n_columns
             view = DeviceView.empty(K, D + K, self.real)
-            self._fill_beside(view, None)
+            self._fill_others(view, None)
             view.phi[:, :D] = self._solved(None)
             view.phi[:, D:] = D**0.5 * cupy.linalg.cholesky(cupy.linalg.inv(self.precision[0]))
             view.place()
@@ -166,7 +175,7 @@ class DevicePosterior:
             draws = GlobalDraws(int(draws.integers(2**63)), step=0)
         with on_device(self.device):
             view = DeviceView.empty(self.n_features, self.n_columns, self.real)
-            self._fill_beside(view, draws)
+            self._fill_others(view, draws)
             if self.joint:
                 view.phi[...] = self._solved(draws)
                 view.place()
@@ -177,7 +186,7 @@ class DevicePosterior:
     def _kernel(self, name: str) -> Any:
         return kernel("posterior.cu", name, f"REAL={C_NAMES[self.real]}")
 
-    def _fill_beside(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+    def _fill_others(self, view: DeviceView, draws: GlobalDraws | None) -> None:
         launch(
             self._kernel("view_beside"), blocks_of(len(view.logit2) + 1, 64), 64,
             self.ab, self.state, self.n_features, *_keyed(draws), view.logit, view.logit2, view.precisions,
@@ -223,25 +232,7 @@ class DevicePosterior:
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def local_sums(
-        self, local: LocalMethod, view: DeviceView, batch: Batch | DeviceBatch, draws: RowDraws
-    ) -> DeviceSums:
-        """Take the sums that this posterior learns from, under a view of it."""
-        method: Any = local
-        if not self.joint:
-            sums: DeviceSums = method.sums(view, batch, draws)
-            sums.step = draws.step
-            return sums
-        seen = batch.padded_to(view.phi.shape[1])
-        sums = method.joint_sums(view, seen, draws)
-        sums.step = draws.step
-        n_extra = seen.n_columns - batch.n_columns
-        if n_extra:
-            sums.xd = cupy_module().ascontiguousarray(sums.xd[:, : batch.n_columns])
-            sums.scalars[1] -= n_extra * len(batch)
-        return sums
-
-    def step(self, sums: DeviceSums, rho: float | Moment, g_o: Any) -> DevicePosterior:
+    def step(self, sums: DeviceSums, rho: float | StepOnDevice, g_o: Any) -> DevicePosterior:
         """Move every natural parameter by rho towards the prior plus the sums scaled to N rows.
 
         A step whose sums are not finite is not made, nor is any later one: the last good state stays. That is
@@ -253,17 +244,17 @@ class DevicePosterior:
             ab, state = cupy.empty_like(self.ab), cupy.empty_like(self.state)
             scale = self.n_rows / sums.n_rows
             mean_field = sums.method == MEAN_FIELD
-            size, moment = size_arguments(rho)
-            number = 0.0 if isinstance(sums.step, Moment) else float(sums.step)
+            size, size_there = size_arguments(rho)
+            number = 0.0 if isinstance(sums.step, StepOnDevice) else float(sums.step)
             launch(
                 self._kernel("step_beside"), 1, 256,
                 self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
                 sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
                 float(sums.n_rows), float(self.n_rows), *priors.beta(K),
                 priors.c0, priors.d0, priors.e0, priors.f0, origin.weight_precision == "active",
-                size, number, moment, ab, state,
+                size, number, size_there, ab, state,
             )  # fmt: skip
-            shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, size, moment)
+            shared = (self.state, sums.bad, view.precisions, K, D, sums.n_samples, scale, size, size_there)
             linear = cupy.empty_like(self.linear)
             complete = self.features_complete and sums.complete
             if self.joint:
@@ -283,7 +274,7 @@ class DevicePosterior:
                     *shared, precision, precision.shape[1], linear,
                 )  # fmt: skip
         moved = replace(self, ab=ab, state=state, precision=precision, linear=linear)
-        return moved if isinstance(sums.step, Moment) else moved.checked(sums.step)
+        return moved if isinstance(sums.step, StepOnDevice) else moved.checked(sums.step)
 
     def checked(self, step: int) -> DevicePosterior:
         """Return this posterior, which is that after a step; now and then, the device is asked about it."""
@@ -303,14 +294,3 @@ def _keyed(draws: GlobalDraws | None) -> tuple[Any, ...]:
     if draws is None:
         return False, np.uint32(0), np.uint32(0), *number_arguments(0)
     return True, np.uint32(draws.key & 0xFFFFFFFF), np.uint32(draws.key >> 32), *number_arguments(draws.step)
-
-
-def read_summaries(summaries: list[Any]) -> NDArray[np.float64]:
-    """Return the `summary` of several posteriors as rows of an array, after waiting for the device."""
-    read: NDArray[np.float64] = cupy_module().concatenate(summaries).get().reshape(len(summaries), -1)
-    return read
-
-
-def on_host(posterior: Any) -> Any:
-    """Return a posterior on the host, wherever it is."""
-    return posterior.host if isinstance(posterior, DevicePosterior) else posterior

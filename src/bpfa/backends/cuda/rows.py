@@ -11,6 +11,7 @@ from bpfa.backends.cuda.arrays import CudaArrayRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
 from bpfa.backends.cuda.staging import on_its_way
 from bpfa.data import Batch, Rows, StandardisedRows, sequential
+from bpfa.data.patches import PatchRows
 
 __all__ = ["C_NAMES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
 
@@ -169,7 +170,7 @@ class DeviceRows:
         )
 
     @classmethod
-    def of_patches(cls, rows: Any) -> DeviceRows:
+    def of_patches(cls, rows: PatchRows) -> DeviceRows:
         """Return `PatchRows` of which only the picture is copied."""
         cupy = cupy_module()
         observed = rows.picture_observed
@@ -195,7 +196,7 @@ def rows_on_device(rows: Rows) -> Any:
         return rows
     if isinstance(rows, StandardisedRows) and not rows.mean.any() and (rows.scale == 1).all():
         rows = rows.rows
-    if hasattr(rows, "first_entries"):
+    if isinstance(rows, PatchRows):
         return DeviceRows.of_patches(rows)
     cupy = cupy_module()
     if isinstance(rows, CudaArrayRows):

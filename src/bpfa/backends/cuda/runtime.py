@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import tempfile
@@ -29,7 +28,6 @@ __all__ = [
     "device_index",
     "kernel",
     "launch",
-    "named_device",
     "on_device",
     "properties",
     "source_text",
@@ -107,26 +105,6 @@ def device_index(name: str) -> int:
             f"device={name!r}: there are {n_devices} GPUs; expected at most 'cuda:{n_devices - 1}'"
         )
     return index
-
-
-def named_device(name: str) -> str:
-    """Return the device that "auto" stands for: a GPU where one can be used; other names as they are.
-
-    Examples
-    --------
-    >>> named_device("cpu")
-    'cpu'
-    """
-    if name != "auto":
-        return name
-    problem = cuda_problem()
-    _tell_once(f"device='auto': {card() if problem is None else f'the CPU, as {problem}'}")
-    return "cpu" if problem is not None else "cuda"
-
-
-@cache
-def _tell_once(message: str) -> None:
-    logging.getLogger("bpfa").info(message)
 
 
 @contextmanager

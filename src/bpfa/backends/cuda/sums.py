@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.backends.cpu.finish import MEAN_FIELD, finished_sums
 from bpfa.backends.cuda.gibbs import Kept
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, properties
+from bpfa.backends.cuda.step_arguments import StepOnDevice
 from bpfa.backends.cuda.view import DeviceView, blocks_of
-from bpfa.model.sums import JointSums, LocalSums
+from bpfa.backends.kernel_methods import MEAN_FIELD
+from bpfa.backends.kernel_sums import finished_sums
+from bpfa.model.sums import Sums
 
 __all__ = ["DeviceSums", "joint_chunks", "sparse_rows", "tensor_places"]
 
@@ -84,11 +86,19 @@ class DeviceSums:
     """
 
     def __init__(
-        self, view: DeviceView, n_rows: int, *, complete: bool, joint: bool, method: int, n_samples: int
+        self,
+        view: DeviceView,
+        n_rows: int,
+        *,
+        complete: bool,
+        joint: bool,
+        method: int,
+        n_samples: int,
+        step: int | StepOnDevice,
     ) -> None:
         cupy, (K, D) = cupy_module(), view.phi.shape
         self.view, self.n_rows, self.complete, self.joint = view, n_rows, complete, joint
-        self.method, self.n_samples = method, n_samples
+        self.method, self.n_samples, self.step = method, n_samples, step
         n_matrices = (1 if complete else 2) * K * D
         # In one piece, which is set to zero at once; slices of it would take the host longer than the device.
         memory = cupy.zeros(n_matrices + 2 * K + 3)
@@ -106,8 +116,6 @@ class DeviceSums:
         self.xx: Any = cupy.zeros((1 if complete else D, K, K)) if joint else None
         self.x2: Any = None
         self.w2: Any = None
-        self.step: Any = 0
-        """Of the batch."""
 
     def add_kept(self, kept: Kept, batch: DeviceBatch) -> None:
         """Add the kept samples of the chains of some rows."""
@@ -222,7 +230,15 @@ class DeviceSums:
         self.x2 = self.T
         return self.xx
 
-    def host(self) -> LocalSums | JointSums:
+    def cropped_to(self, n_columns: int) -> DeviceSums:
+        """Return the sums without the columns beyond these, which were added for the view (section 5)."""
+        n_extra = self.xd.shape[1] - n_columns
+        if n_extra:
+            self.xd = cupy_module().ascontiguousarray(self.xd[:, :n_columns])
+            self.scalars[1] -= n_extra * self.n_rows
+        return self
+
+    def host(self) -> Sums:
         """Copy the sums to the host."""
         rr, n_observed = self.scalars.get().tolist()
         return finished_sums(

@@ -106,6 +106,11 @@ class DeviceView:
         return len(self.phi)
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns, those that joint features add under the expected view included."""
+        return int(self.phi.shape[1])
+
+    @property
     def g_o(self) -> Any:
         """Noise precision, on the device."""
         return self.precisions[0]

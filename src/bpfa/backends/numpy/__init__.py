@@ -3,9 +3,8 @@
 One method a file, in NumPy, written to be read: they are the specification that the kernels follow.
 """
 
-from bpfa.backends.numpy.base import LocalMethod, LocalState
 from bpfa.backends.numpy.gibbs import Gibbs
 from bpfa.backends.numpy.mean_field import MeanField
 from bpfa.backends.numpy.spike_slab import SpikeSlab
 
-__all__ = ["Gibbs", "LocalMethod", "LocalState", "MeanField", "SpikeSlab"]
+__all__ = ["Gibbs", "MeanField", "SpikeSlab"]

@@ -1,57 +1,14 @@
-"""What the local methods share: their face, their start, the residual and the slab's conditional."""
+"""What the local methods share: the residual, and the conditional of the slab."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
-
 import numpy as np
 
-from bpfa._support.checks import Array, check_array
-from bpfa._support.philox import RowDraws
+from bpfa._support.checks import Array
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalMoments, LocalSums
 from bpfa.model.view import GlobalView
 
-__all__ = ["LocalMethod", "LocalState", "Residual", "checked_start", "slab"]
-
-
-class LocalState(NamedTuple):
-    """Where a local method stands, or is to start: each rows x features."""
-
-    z: Array
-    """A state of z (Gibbs), or its probability theta."""
-    w: Array
-    """A state of w (Gibbs), or its mean m given z = 1; of no effect where z is 0."""
-
-    @property
-    def x(self) -> Array:
-        """The products z w."""
-        return self.z * self.w
-
-
-class LocalMethod(Protocol):
-    """The face of a local method; it sees a view, never the posterior."""
-
-    def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch."""
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features."""
-
-    def row_moments(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalMoments:
-        """Return the rows' own posterior: the moments behind the sums."""
-
-    def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
-    ) -> Iterator[Array]:
-        """Yield draws of x = z w from the local posterior, each rows x features."""
+__all__ = ["Residual", "slab"]
 
 
 class Residual:
@@ -89,12 +46,3 @@ def slab(view: GlobalView, k: int, s: Array, c: Array) -> tuple[Array, Array, Ar
     m = view.g_o * c / kappa
     log_odds = view.logit[k] + (np.log(view.g_w) - np.log(kappa)) / 2 + kappa * m**2 / 2
     return kappa, m, log_odds
-
-
-def checked_start(start: LocalState, batch: Batch, n_features: int) -> LocalState:
-    """Return copies of the arrays of a start that the caller handed in."""
-    shape = (len(batch), n_features)
-    z = check_array("start.z", start.z, shape).copy()
-    if ((z < 0) | (z > 1)).any():
-        raise ValueError(f"start.z: from {z.min()} to {z.max()}; expected numbers from 0 to 1")
-    return LocalState(z, check_array("start.w", start.w, shape).copy())

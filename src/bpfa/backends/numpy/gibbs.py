@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
 
 from bpfa._support.checks import Array, check_integer, check_number
 from bpfa._support.philox import MAX_SWEEP, RowDraws
-from bpfa.backends.numpy.base import LocalState, Residual, checked_start, slab
+from bpfa.backends.numpy.base import Residual, slab
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.local import LocalState, MethodName, checked_start
+from bpfa.model.sums import JointSums, LocalMoments, LocalSums, Sums
 from bpfa.model.view import GlobalView
 
 __all__ = ["MOST_DROPOUT", "Gibbs"]
@@ -50,6 +51,7 @@ class Gibbs:
     array([1., 0.])
     """
 
+    kind: ClassVar[MethodName] = "Gibbs"
     burn_in: int = 3
     n_samples: int = 3
     blocked: bool = True
@@ -106,24 +108,20 @@ class Gibbs:
             residual.set(k, np.where(z, state.w[:, k], 0.0))
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch, averaged over the kept sweeps."""
-        sums, _ = self.sums_and_state(view, batch, draws, start, joint=False)
-        assert isinstance(sums, LocalSums)
-        return sums
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features, averaged over the kept sweeps."""
-        sums, _ = self.sums_and_state(view, batch, draws, start, joint=True)
-        assert isinstance(sums, JointSums)
-        return sums
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None = None,
+        *,
+        joint: bool = False,
+    ) -> Sums:
+        """Return the sums over the rows of a batch, averaged over the kept sweeps."""
+        return self.sums_and_state(view, batch, draws, start, joint=joint)[0]
 
     def sums_and_state(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
-    ) -> tuple[LocalSums | JointSums, LocalState]:
+    ) -> tuple[Sums, LocalState]:
         """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
         form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
         kept: list[Any] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import expit
 
 from bpfa._support.checks import Array
-from bpfa.backends.numpy.variational import LocalPosterior, Variational
+from bpfa.backends.numpy.variational import Variational
+from bpfa.model.local import LocalPosterior, MethodName
 from bpfa.model.view import GlobalView
 
 __all__ = ["MeanField"]
@@ -27,6 +30,9 @@ class MeanField(Variational):
     >>> MeanField().fit(view, Batch(np.array([[3.0, 0.0]]))).theta.round(2)
     array([[1., 0.]])
     """
+
+    kind: ClassVar[MethodName] = "MeanField"
+    has_idle_weights: ClassVar[bool] = False
 
     def update(
         self, view: GlobalView, k: int, s: Array, c: Array, theta: Array

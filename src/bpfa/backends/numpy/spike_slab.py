@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import expit
 
 from bpfa._support.checks import Array
 from bpfa.backends.numpy.base import slab
-from bpfa.backends.numpy.variational import LocalPosterior, Variational
+from bpfa.backends.numpy.variational import Variational
+from bpfa.model.local import LocalPosterior, MethodName
 from bpfa.model.view import GlobalView
 
 __all__ = ["SpikeSlab"]
@@ -28,6 +31,9 @@ class SpikeSlab(Variational):
     >>> SpikeSlab().fit(view, Batch(np.array([[3.0, 0.0]]))).theta.round(2)
     array([[1.  , 0.03]])
     """
+
+    kind: ClassVar[MethodName] = "SpikeSlab"
+    has_idle_weights: ClassVar[bool] = True
 
     def update(
         self, view: GlobalView, k: int, s: Array, c: Array, theta: Array

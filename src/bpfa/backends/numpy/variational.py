@@ -5,37 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import entr
 
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import MAX_SWEEP, RowDraws
-from bpfa.backends.numpy.base import LocalState, Residual, checked_start
+from bpfa.backends.numpy.base import Residual
 from bpfa.data import Batch
-from bpfa.model.sums import JointSums, LocalMoments, LocalSums
+from bpfa.model.local import LocalPosterior, LocalState, MethodName, checked_start
+from bpfa.model.sums import LocalMoments, Sums, sums_of
 from bpfa.model.view import GlobalView
 
-__all__ = ["LocalPosterior", "Variational"]
-
-
-class LocalPosterior(NamedTuple):
-    """q(z_ik = 1) = theta_ik and w_ik ~ N(m_ik, 1/kappa_ik) where z_ik = 1; each rows x features."""
-
-    theta: Array
-    m: Array
-    kappa: Array
-
-    @property
-    def x(self) -> Array:
-        """E[x] = theta m."""
-        return self.theta * self.m
-
-    @property
-    def state(self) -> LocalState:
-        """Where a later run may start from."""
-        return LocalState(self.theta, self.m)
+__all__ = ["Variational"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +31,8 @@ class Variational(ABC):
         Sweeps over the features. A fixed number, so that a row's result does not depend on its batch.
     """
 
+    kind: ClassVar[MethodName]
+    has_idle_weights: ClassVar[bool]
     n_sweeps: int = 10
 
     def __post_init__(self) -> None:
@@ -91,16 +76,16 @@ class Variational(ABC):
         return LocalMoments(z=q.theta, x=q.x, zw2=q.theta * (q.m**2 + 1 / q.kappa), w2=self.w2(view, q))
 
     def sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> LocalSums:
-        """Sums over the rows of a batch; nothing is drawn."""
-        return LocalSums.of(view, batch, self.row_moments(view, batch, draws, start))
-
-    def joint_sums(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
-    ) -> JointSums:
-        """Sums over the rows of a batch for joint features; nothing is drawn."""
-        return JointSums.of(view, batch, self.row_moments(view, batch, draws, start))
+        self,
+        view: GlobalView,
+        batch: Batch,
+        draws: RowDraws,
+        start: LocalState | None = None,
+        *,
+        joint: bool = False,
+    ) -> Sums:
+        """Return the sums over the rows of a batch; nothing is drawn."""
+        return sums_of(view, batch, self.row_moments(view, batch, draws, start), joint=joint)
 
     def row_moments(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bpfa._support.checks import Array
-from bpfa.model.sums import JointSums, LocalSums, squared_error
+from bpfa.backends.kernel_methods import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD
+from bpfa.model.sums import JointSums, LocalSums, Sums, squared_error
 from bpfa.model.view import GlobalView
 
-__all__ = ["GIBBS", "GIBBS_TWO_STEP", "MEAN_FIELD", "SPIKE_SLAB", "finished_sums"]
-
-# Numbers of the methods in problem.h.
-GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
+__all__ = ["finished_sums"]
 
 
 def finished_sums(
@@ -29,7 +27,7 @@ def finished_sums(
     rr: float,
     xd: Array,
     xx: Array | None,
-) -> LocalSums | JointSums:
+) -> Sums:
     """Return the sums, averaged over the kept samples.
 
     Parameters

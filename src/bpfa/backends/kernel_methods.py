@@ -1,4 +1,4 @@
-"""Chains as kernels run them: some sweeps at a call, from one state to another."""
+"""What the local methods of compiled backends share, whatever their device."""
 
 from __future__ import annotations
 
@@ -8,16 +8,38 @@ from collections.abc import Iterator
 from bpfa._support.checks import Array
 from bpfa._support.philox import RowDraws
 from bpfa.backends import numpy as specification
-from bpfa.backends.cpu.finish import GIBBS, GIBBS_TWO_STEP
-from bpfa.backends.numpy import LocalState
 from bpfa.data import Batch
+from bpfa.model.local import LocalState
 from bpfa.model.view import GlobalView
 
-__all__ = ["GibbsByStates"]
+__all__ = [
+    "GIBBS",
+    "GIBBS_TWO_STEP",
+    "MEAN_FIELD",
+    "SPIKE_SLAB",
+    "GibbsByStates",
+    "check_precisions",
+]
+
+# The numbers of the methods, as the C++ and CUDA sources have them (problem.h).
+GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
+# Precisions with which the kernels stay well inside the range of their numbers.
+PRECISION_RANGE = {"float32": (1e-12, 1e12), "float64": (1e-100, 1e100)}
+
+
+def check_precisions(view: GlobalView, dtype: str) -> None:
+    """Refuse a view whose precisions the kernels cannot compute with in this precision."""
+    low, high = PRECISION_RANGE[dtype]
+    for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
+        if not low < precision < high:
+            raise ValueError(
+                f"view.{name}={precision:g}: expected a precision from {low:g} to {high:g} in {dtype}; "
+                "scale the columns of the data to variance 1"
+            )
 
 
 class GibbsByStates(specification.Gibbs, ABC):
-    """`bpfa.backends.numpy.Gibbs` where a call of a kernel leads from a state to a later one."""
+    """Gibbs sampling by a kernel, one call of which leads from a state of the chains to a later one."""
 
     @property
     def _method(self) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,53 +12,58 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.view import blocks_of
+from bpfa.backends.protocol import PatchAverage
 from bpfa.data.patches import PatchRows
-from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, Restored
-from bpfa.inference.algorithms import Algorithm
-from bpfa.inference.progress import Posterior
 from bpfa.model.posterior import GlobalPosterior
 
-__all__ = ["can_restore", "restore_on_device"]
+__all__ = ["restore_patches"]
 
 # Bytes that the predictions and samples of a strip of patches may take.
 STRIP_BYTES = 2**31
 
 
-def can_restore(posterior: Posterior, algorithm: Algorithm) -> TypeGuard[GlobalPosterior]:
-    """Return whether patches can be drawn on the device: where z is drawn given a draw of the globals."""
-    return (
-        isinstance(algorithm.local, Gibbs)
-        and algorithm.view == "sampled"
-        and isinstance(posterior, GlobalPosterior)
-    )
-
-
-def restore_on_device(
-    rows: PatchRows, posterior: GlobalPosterior, algorithm: Algorithm, *, n_draws: int, stream: Stream
-) -> Restored:
-    """Restore a picture from its patches: `bpfa.images.restore.restore` with the same draws.
+def restore_patches(
+    rows: PatchRows,
+    posterior: GlobalPosterior,
+    local: Gibbs,
+    *,
+    n_draws: int,
+    stream: Stream,
+    noise_weight: float,
+    empty_weight: float,
+) -> PatchAverage:
+    """Restore a picture from its patches, with the same draws as `bpfa.images.restore`.
 
     Parameters
     ----------
     rows : PatchRows
     posterior : GlobalPosterior
-    algorithm : Algorithm
-        One that `can_restore` accepts.
+    local : Gibbs
+        How chains run, with weights drawn given a draw of the globals.
     n_draws : int
     stream : Stream
+    noise_weight, empty_weight : float
+        How predictions are weighted; see `bpfa.images.restore`.
     """
-    local = algorithm.local
-    assert isinstance(local, Gibbs)
     with on_device(local.device):
-        return _Restoration(rows, posterior, local, n_draws, stream).restored()
+        restoration = _Restoration(rows, posterior, local, n_draws, stream, noise_weight, empty_weight)
+        return restoration.average()
 
 
 class _Restoration:
     def __init__(
-        self, rows: PatchRows, posterior: GlobalPosterior, local: Gibbs, n_draws: int, stream: Stream
+        self,
+        rows: PatchRows,
+        posterior: GlobalPosterior,
+        local: Gibbs,
+        n_draws: int,
+        stream: Stream,
+        noise_weight: float,
+        empty_weight: float,
     ) -> None:
         cupy = cupy_module()
         self.rows, self.local, self.n_draws = rows, local, n_draws
+        self.noise_weight, self.empty_weight = noise_weight, empty_weight
         self.key = stream.child("local").key
         self.source = DeviceRows.of_patches(rows)
         on_card = DevicePosterior.of(posterior, local.device, local.dtype)
@@ -73,7 +76,7 @@ class _Restoration:
         self.weight, self.first, self.second = (cupy.zeros(rows.shape) for _ in range(3))
         self.informed = cupy.zeros(rows.shape, cupy.uint8)
 
-    def restored(self) -> Restored:
+    def average(self) -> PatchAverage:
         """Go through the strips of all slices and return the picture."""
         cupy, rows = cupy_module(), self.rows
         K, D = self.views[0].phi.shape
@@ -83,7 +86,7 @@ class _Restoration:
             self._add(strip.slice, first_y, first_y + len(strip.y), strip.ids)
         mean = self.first / self.weight
         std = cupy.sqrt(cupy.maximum(self.second / self.weight - mean**2, 0.0))
-        return Restored(mean.get(), std.get(), self.informed.get().astype(bool))
+        return PatchAverage(mean.get(), std.get(), self.informed.get().astype(bool))
 
     def _add(self, picture: int, first_y: int, last_y: int, ids: NDArray[np.int64]) -> None:
         """Predict the patches of a strip and add them to the picture."""
@@ -102,7 +105,7 @@ class _Restoration:
         _, height, width, n_channels = rows.shape
         launch(
             kernel("images.cu", "fold_patches", self.macro), blocks_of(height * width * n_channels), 256,
-            mean, squares, n_observed, self.n_draws, NOISE_SHARE * self.noise, EMPTY_WEIGHT,
+            mean, squares, n_observed, self.n_draws, self.noise_weight * self.noise, self.empty_weight,
             picture, first_y, last_y, len(rows.x), *self.places, height, width, n_channels, *rows.size,
             self.weight, self.first, self.second, self.informed,
         )  # fmt: skip

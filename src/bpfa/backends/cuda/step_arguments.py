@@ -8,10 +8,10 @@ import numpy as np
 
 from bpfa.backends.cuda.runtime import cupy_module
 
-__all__ = ["Moment", "number_arguments", "size_arguments"]
+__all__ = ["StepOnDevice", "number_arguments", "size_arguments"]
 
 
-class Moment:
+class StepOnDevice:
     """The number and the size of a step in the memory of the device.
 
     Stands for both where a step is recorded: the graph is replayed with the arguments that it was recorded
@@ -22,11 +22,13 @@ class Moment:
         self.there: Any = cupy_module().empty(2)
 
 
-def number_arguments(step: int | Moment) -> tuple[np.uint32, Any]:
+def number_arguments(step: int | StepOnDevice) -> tuple[np.uint32, Any]:
     """Return the number of a step as kernels take it that draw random numbers."""
-    return (np.uint32(0), step.there) if isinstance(step, Moment) else (np.uint32(step & 0xFFFFFFFF), None)
+    return (
+        (np.uint32(0), step.there) if isinstance(step, StepOnDevice) else (np.uint32(step & 0xFFFFFFFF), None)
+    )
 
 
-def size_arguments(rho: float | Moment) -> tuple[float, Any]:
+def size_arguments(rho: float | StepOnDevice) -> tuple[float, Any]:
     """Return the size of a step as kernels take it that make it."""
-    return (0.0, rho.there) if isinstance(rho, Moment) else (rho, None)
+    return (0.0, rho.there) if isinstance(rho, StepOnDevice) else (rho, None)

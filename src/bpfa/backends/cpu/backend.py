@@ -1,0 +1,39 @@
+"""The CPU as a backend: C++ kernels on all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.checks import Array
+from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab
+from bpfa.backends.cpu.signal import signal
+from bpfa.backends.protocol import Backend
+from bpfa.data import Batch
+from bpfa.model.local import MethodName
+from bpfa.model.marginals import Signal
+
+__all__ = ["CpuBackend"]
+
+
+class CpuBackend(Backend):
+    """Kernels for the instruction set of the processor, in the memory of the host."""
+
+    name: ClassVar[str] = "cpu"
+    methods: ClassVar[Mapping[MethodName, Any]] = {
+        "Gibbs": Gibbs,
+        "MeanField": MeanField,
+        "SpikeSlab": SpikeSlab,
+    }
+    uses_threads: ClassVar[bool] = True
+
+    def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
+        """Return the entries of rows given which features are on."""
+        return signal(on, phi, g_o, g_w, batch)
+
+    def description(self) -> str:
+        """Return which device would be used, for people."""
+        return "the CPU"

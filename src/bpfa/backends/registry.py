@@ -1,0 +1,104 @@
+"""The backends by name: the one place where they are listed."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from bpfa._support.checks import check_choice
+from bpfa.backends.cpu.backend import CpuBackend
+from bpfa.backends.cuda.backend import CudaBackend
+from bpfa.backends.numpy.backend import NumpyBackend
+from bpfa.backends.protocol import Backend
+from bpfa.data import Rows
+from bpfa.data import as_rows as rows_on_host
+
+__all__ = ["BACKENDS", "array_like", "as_rows", "backend_of", "check_device", "on_device"]
+
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend for backend in (CpuBackend(), NumpyBackend(), CudaBackend())
+}
+"""Kind of device -> its backend. "numpy" is the readable specification, and many times slower."""
+
+PREFERRED = ("cuda", "cpu")
+"""What "auto" tries, in this order."""
+
+
+def backend_of(device: str) -> Backend:
+    """Return the backend of a device such as "cpu" or "cuda:1".
+
+    Examples
+    --------
+    >>> backend_of("cpu").name
+    'cpu'
+    """
+    return BACKENDS[device.split(":")[0]]
+
+
+def check_device(device: Any) -> str:
+    """Return the device that a name stands for: "auto" is a GPU where one can be used, and the CPU elsewhere.
+
+    Examples
+    --------
+    >>> check_device("cpu")
+    'cpu'
+    """
+    kind = device.split(":")[0] if isinstance(device, str) and device.startswith("cuda:") else device
+    check_choice("device", kind, ("auto", *BACKENDS))
+    if device != "auto":
+        return str(device)
+    problems = {name: BACKENDS[name].problem() for name in PREFERRED}
+    chosen = next(name for name, problem in problems.items() if problem is None)
+    reasons = "".join(f", as {problem}" for problem in problems.values() if problem is not None)
+    _tell_once(f"device='auto': {BACKENDS[chosen].description()}{reasons}")
+    return chosen
+
+
+@cache
+def _tell_once(message: str) -> None:
+    logging.getLogger("bpfa").info(message)
+
+
+def on_device(data: Any) -> Backend | None:
+    """Return the backend in whose memory an array is, or None for everything in the memory of the host.
+
+    Examples
+    --------
+    >>> on_device([[1.0, 2.0]]) is None
+    True
+    """
+    return next((backend for backend in BACKENDS.values() if backend.owns(data)), None)
+
+
+def as_rows(data: Any, missing: Any = None) -> Rows:
+    """Return data as a source of rows, as `bpfa.data.as_rows` does, arrays of a device included.
+
+    Examples
+    --------
+    >>> as_rows([[1.0, 2.0]]).n_columns
+    2
+    """
+    backend = on_device(data)
+    if backend is None:
+        return rows_on_host(data, missing)
+    if missing is not None:
+        raise ValueError(
+            "missing: a mask goes with an array on the host; expected None, and NaN in the array"
+        )
+    return backend.rows_of(data)
+
+
+def array_like(values: NDArray[Any], data: Any) -> Any:
+    """Return values of the host as an array on the device that `data` is on, or as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> array_like(np.ones(2), [1.0, 2.0])
+    array([1., 1.])
+    """
+    backend = on_device(data)
+    return values if backend is None else backend.array_like(values, data)

@@ -1,0 +1,274 @@
+"""From checked parameters and a data set to the plan of a run: settings, units, start, and limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bpfa.backends.registry import check_device
+from bpfa.data import HeldOutRows, Rows, ShuffledEpochs, SinglePass, StandardisedRows, column_moments
+from bpfa.data.scaling import Scale
+from bpfa.estimator.inputs import Table
+from bpfa.estimator.parameters import Parameters
+from bpfa.estimator.resuming import Resumed
+from bpfa.fitting.limits import Limits
+from bpfa.fitting.plan import Plan, Standing, held_out_sample
+from bpfa.fitting.run import Outcome
+from bpfa.inference.algorithms import ALGORITHMS
+from bpfa.inference.settings import Settings
+from bpfa.inference.starts import principal_alone
+from bpfa.model.priors import as_priors
+from bpfa.selection import defaults
+from bpfa.selection.column_noise import column_noise
+from bpfa.selection.start_choice import Start, choose_start
+
+__all__ = [
+    "column_scale",
+    "completed_settings",
+    "first_settings",
+    "fit_limits",
+    "plan_first_part",
+    "plan_fit",
+    "plan_next_part",
+]
+
+
+def column_scale(rows: Rows, *, standardize: bool) -> Scale:
+    """Return the mean and the scale of every column, as yet with the same noise in all of them."""
+    ones = np.ones(rows.n_columns)
+    if not standardize:
+        return Scale(np.zeros(rows.n_columns), ones, ones)
+    moments = column_moments(rows)
+    return Scale(moments.mean, moments.scale, ones)
+
+
+def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
+    """Return the settings that do not depend on the number of features, which is 0 as yet.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Checked.
+    n_rows, n_columns : int
+        Shape of the whole data set.
+    """
+    method = ALGORITHMS[parameters.algorithm].method
+    weight_precision = parameters.weight_precision
+    if weight_precision == "auto":
+        weight_precision = "all" if method == "MeanField" else "active"
+    return Settings(
+        n_features=0,
+        algorithm=parameters.algorithm,
+        features=parameters.features,
+        weight_precision=weight_precision,
+        priors=as_priors(parameters.priors),
+        batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
+        step_delay=parameters.step_delay,
+        step_decay=parameters.step_decay,
+        init=defaults.default_init(n_columns) if parameters.open_start else parameters.init,
+        noise=defaults.default_noise(n_columns) if parameters.noise == "auto" else parameters.noise,
+        held_out=parameters.held_out,
+        options=_local_options(parameters, method),
+        device=check_device(parameters.device),
+        key=parameters.key(),
+    )
+
+
+def _local_options(parameters: Parameters, method: str) -> dict[str, Any]:
+    """Return the options of a local method."""
+    dropout = parameters.dropout or 0.0
+    if method == "Gibbs":
+        return {"burn_in": parameters.burn_in, "n_samples": parameters.n_samples, "dropout": dropout}
+    # `algorithm` refuses dropout for the methods that cannot have it.
+    return {"n_sweeps": parameters.n_sweeps, **({"dropout": dropout} if dropout else {})}
+
+
+def completed_settings(
+    settings: Settings, parameters: Parameters, start: Start, n_rows: int, n_columns: int
+) -> Settings:
+    """Return the settings with a number of features, and with what depends on it."""
+    features = parameters.features
+    if features == "auto":
+        view = ALGORITHMS[settings.algorithm].view
+        features = defaults.default_features(view, start.n_features, n_columns)
+    options = settings.options
+    if parameters.dropout is None and _found_sparse(parameters, start.init):
+        options = options | {"dropout": defaults.SPARSE_DROPOUT}
+    most = 0
+    if parameters.revise:
+        by_shape = defaults.most_components(n_rows, n_columns)
+        most = by_shape if parameters.n_components is None else start.n_features
+    return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
+
+
+def _found_sparse(parameters: Parameters, init: str) -> bool:
+    """Return whether it was the data that asked for features each of which few rows have."""
+    return init == "common" and parameters.open_start
+
+
+def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
+    """Return the limits of a fit. One without any is given a number of steps that suits its start."""
+    max_steps, max_time = parameters.max_steps, parameters.max_time
+    batch_size = n_rows if settings.algorithm == "gibbs" else settings.batch_size
+    if parameters.max_epochs is not None:
+        steps = max(1, round(parameters.max_epochs * -(-n_rows // batch_size)))
+        max_steps = steps if max_steps is None else min(steps, max_steps)
+    if max_steps is None and max_time is None:
+        max_steps = _usual_steps(parameters, settings, n_rows, n_columns)
+    return Limits(max_steps, max_time, parameters.patience)
+
+
+def _usual_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
+    if settings.algorithm == "gibbs":
+        return defaults.SWEEPS
+    principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
+    fewest = defaults.MANY_STEPS
+    if principal and not settings.most_features:
+        fewest = defaults.FEW_STEPS
+    elif _found_sparse(parameters, settings.init):
+        fewest = defaults.SOME_STEPS
+    return defaults.default_steps(n_rows, settings.batch_size, fewest)
+
+
+def plan_fit(
+    table: Table, scale: Scale, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None
+) -> Plan:
+    """Return the plan of a fit to a whole data set.
+
+    Parameters
+    ----------
+    table : Table
+    scale : Scale
+        Of `column_scale`.
+    parameters : Parameters
+        Checked.
+    resumed : Resumed or None
+        An earlier fit that this one continues.
+    n_jobs : int or None
+        Threads.
+    """
+    n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
+    settings = first_settings(parameters, n_rows, n_columns)
+    if resumed is not None:
+        start = resumed.start(parameters, settings)
+        settings = completed_settings(settings, parameters, start, n_rows, n_columns)
+        settings = resumed.checked_settings(settings, scale, n_rows, any_seed=parameters.random_state is None)
+        visible, scale = _visible(table.rows, settings), resumed.scale
+        standing = resumed.standing()
+    else:
+        visible = _visible(table.rows, settings)
+        start = _start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        settings = completed_settings(settings, parameters, start, n_rows, n_columns)
+        scale, standing = _with_noise(visible, scale, settings), Standing()
+    rows = StandardisedRows(visible, scale.mean, scale.unit)
+    return Plan(
+        rows=rows,
+        visits=ShuffledEpochs(settings.batch_size, settings.stream),
+        settings=settings,
+        limits=fit_limits(parameters, settings, n_rows, n_columns),
+        scale=scale,
+        held_out=held_out_sample(rows, settings),
+        standing=standing,
+        n_rows_seen=n_rows,
+        column_names=table.names,
+        n_jobs=n_jobs,
+    )
+
+
+def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: int | None) -> Plan:
+    """Return the plan of a pass over the first part of a stream, which settles columns and features.
+
+    A start for features that few rows have is not tried: it wants more steps than a pass has. Nothing is held
+    out of a stream.
+    """
+    n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
+    total = max(parameters.total_rows or 0, n_rows)
+    settings = first_settings(parameters, total, n_columns)
+    start = _start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
+    settings = completed_settings(settings, parameters, start, total, n_columns)
+    scale = _with_noise(table.rows, scale, settings)
+    return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
+
+
+def plan_next_part(rows: Rows, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
+    """Return the plan of a pass over a later part of a stream, in the settings and units of the first."""
+    standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
+    table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
+    return _plan_part(table, earlier.settings, earlier.scale, parameters, standing, n_seen, n_jobs)
+
+
+def _plan_part(
+    table: Table,
+    settings: Settings,
+    scale: Scale,
+    parameters: Parameters,
+    standing: Standing,
+    n_seen: int,
+    n_jobs: int | None,
+) -> Plan:
+    rows = table.rows
+    n_rows_seen = n_seen + rows.n_rows
+    epochs = np.asarray(0.0 if standing.history is None else standing.history["epoch"]).ravel()
+    visits = SinglePass(
+        settings.batch_size,
+        total_rows=max(parameters.total_rows or 0, n_rows_seen),
+        first_id=n_seen,
+        first_step=standing.step + 1,
+        epochs_before=float(epochs[-1]),
+        rows_per_epoch=parameters.total_rows or rows.n_rows,
+    )
+    return Plan(
+        rows=StandardisedRows(rows, scale.mean, scale.unit),
+        visits=visits,
+        settings=settings,
+        limits=Limits(None, None, None),
+        scale=scale,
+        held_out=None,
+        standing=standing,
+        n_rows_seen=n_rows_seen,
+        column_names=table.names,
+        n_jobs=n_jobs,
+    )
+
+
+def _visible(rows: Rows, settings: Settings) -> Rows:
+    """Return the rows without what is held out of the fit."""
+    return HeldOutRows(rows, settings.held_out, settings.stream) if settings.held_out > 0 else rows
+
+
+def _start(
+    visible: Rows,
+    scale: Scale,
+    parameters: Parameters,
+    settings: Settings,
+    n_rows: int,
+    n_jobs: int | None,
+    *,
+    try_sparse: bool,
+) -> Start:
+    """Return the number of features and their start: as the user says, or as the data asks for."""
+    if parameters.n_components is not None:
+        return Start(parameters.n_components, settings.init)
+    # Trials have shown what a sparse start is worth for fits of this kind alone.
+    of_this_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
+    sparse_dropout = None
+    if try_sparse and parameters.open_start and of_this_kind and not parameters.revise:
+        sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
+    return choose_start(
+        StandardisedRows(visible, scale.mean, scale.scale),
+        settings,
+        defaults.most_components(n_rows, visible.n_columns),
+        sparse_dropout=sparse_dropout,
+        n_jobs=n_jobs,
+    )
+
+
+def _with_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
+    """Return the units in which the noise of all columns is the same, if columns have noise of their own."""
+    if settings.noise != "columns":
+        return scale
+    standardised = StandardisedRows(visible, scale.mean, scale.scale)
+    ratio = column_noise(standardised, settings.n_features, settings.stream.child("column noise"))
+    return scale._replace(noise_ratio=ratio)

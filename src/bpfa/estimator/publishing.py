@@ -1,0 +1,49 @@
+"""From what a run came to, to the attributes that users see on a fitted estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bpfa.fitting.run import Outcome
+from bpfa.prediction.predictions import feature_means, usage
+
+__all__ = ["fitted_attributes", "publish"]
+
+
+def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
+    """Return the fitted attributes of an estimator; components come in the order of their use."""
+    posterior, scale = outcome.posterior, outcome.scale
+    share = usage(posterior)
+    order = np.argsort(-share, kind="stable")
+    names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    return names | {
+        "n_features_in_": len(scale.mean),
+        "settings_": outcome.settings,
+        "posterior_": posterior,
+        "n_steps_": outcome.n_steps,
+        "best_step_": outcome.best_step,
+        "history_": outcome.history,
+        "stopped_by_": outcome.stopped_by,
+        "mean_": scale.mean,
+        "scale_": scale.scale,
+        "noise_ratio_": scale.noise_ratio,
+        "n_rows_seen_": outcome.n_rows_seen,
+        "component_probabilities_": share[order],
+        "components_": feature_means(posterior)[order] * scale.unit,
+        "noise_std_": posterior.noise_std * scale.unit,
+        "n_components_used_": posterior.n_active(),
+        "_component_order": order,
+    }
+
+
+def publish(estimator: Any, outcome: Outcome) -> None:
+    """Give an estimator all of its fitted attributes at once, in the place of those of an earlier fit."""
+    attributes = fitted_attributes(outcome)
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    # What a later save or partial_fit needs.
+    estimator._outcome = outcome
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
