@@ -1,4 +1,4 @@
-"""Where the paper's formulas slip (MATH.md, section 7): each slip in numbers."""
+"""Where the paper's formulas slip (docs/math.md section 7): each slip in numbers."""
 
 from __future__ import annotations
 

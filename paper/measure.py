@@ -79,7 +79,7 @@ def scores(predictions: Iterable[Draw], entries: HiddenEntries) -> dict[str, flo
         densities.append(np.where(hidden, log_density, 0.0).sum(axis=1))
         means.append(prediction[hidden])
         noise.append(np.broadcast_to(1 / np.asarray(g_o), truth.shape)[hidden])
-    # log of the mean over draws of the density of a row's entries (MATH.md, section 6)
+    # log of the mean over draws of the density of a row's entries (docs/math.md section 6)
     log_likelihood = np.logaddexp.reduce(densities, axis=0).sum() - len(truth) * np.log(len(densities))
     error = truth[hidden] - np.mean(means, axis=0)
     std = np.sqrt(np.var(means, axis=0) + np.mean(noise, axis=0))

@@ -1,4 +1,4 @@
-"""Where the paper's formulas slip (MATH.md section 7): ours is right, the paper's is wrong, by numbers."""
+"""Where the paper's formulas slip (docs/math.md section 7): ours are right, the paper's wrong, in numbers."""
 
 from dataclasses import replace
 

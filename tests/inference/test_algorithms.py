@@ -6,7 +6,7 @@ from bpfa import ALGORITHMS, algorithm
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
 
-# MATH.md section 3
+# docs/math.md section 3
 GRID = {
     "mf-svi": ("expected", "MeanField"),
     "mf-ssvi": ("sampled", "MeanField"),

@@ -32,7 +32,7 @@ def run(rows, view, n_steps=10, seed=2, **options):
 
 
 def test_every_global_is_drawn_from_its_conditional(rows, view):
-    """Each draw through the distribution function of its conditional, as MATH.md has it, is uniform."""
+    """Each draw through the distribution function of its conditional (docs/math.md section 8) is uniform."""
     priors, rng = Priors(a=4.0, b=6.0, c0=3.0, d0=2.0), np.random.default_rng(4)
     y, o = np.nan_to_num(rows.values), rows.observed
     z = (rng.random((N, K)) < 0.6).astype(float)

@@ -38,7 +38,7 @@ def assert_equal_sums(a, b, rtol=1e-10):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_sums_against_loops(view, mask):
-    """Every sum as MATH.md section 4 writes it."""
+    """Every sum as docs/math.md section 4 writes it."""
     rng, N = np.random.default_rng(0), 6
     view, batch = random_view(rng, K, D, view), random_batch(rng, N, D, mask)
     z, x = rng.random((N, K)), rng.normal(size=(N, K))

@@ -1,4 +1,4 @@
-"""The algorithms of the paper as one grid: a view of the globals x a local method (MATH.md section 3)."""
+"""The algorithms of the paper as a grid: a view of the globals x a local method (docs/math.md section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The uncollapsed Gibbs sampler (MATH.md section 3): a baseline and an initialiser."""
+"""The uncollapsed Gibbs sampler (docs/math.md section 8): a baseline and an initialiser."""
 
 from __future__ import annotations
 

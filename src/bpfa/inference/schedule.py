@@ -1,4 +1,4 @@
-"""Step sizes of stochastic variational inference (MATH.md section 2)."""
+"""Step sizes of stochastic variational inference (docs/math.md section 2)."""
 
 from __future__ import annotations
 

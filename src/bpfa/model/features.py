@@ -1,4 +1,4 @@
-"""q(phi), the posterior of the features: independent (MATH.md section 2), or joint in each column (5)."""
+"""q(phi), the posterior of the features: independent or joint (docs/math.md sections 2 and 5)."""
 
 from __future__ import annotations
 

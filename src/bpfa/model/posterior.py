@@ -1,4 +1,4 @@
-"""The variational posterior of the global variables, in natural parameters (MATH.md section 2)."""
+"""The variational posterior of the global variables, in natural parameters (docs/math.md section 2)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class GlobalPosterior:
     weight_precision : str
         What q(g_w) is learned from: the "active" weights, the idle ones integrated out, or "all", as in the
         paper. It is the same model either way; the idle weights only repeat the g_w they were given, and
-        make it crawl (MATH.md section 5).
+        make it crawl (docs/math.md section 5).
     """
 
     priors: Priors

@@ -1,4 +1,4 @@
-"""The model (MATH.md section 1): its priors, and data drawn from it."""
+"""The model (docs/math.md section 1): its priors, and data drawn from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch adds up to: the only thing the global posterior hears from the rows (MATH.md section 4)."""
+"""What a batch adds up to: all that the global posterior hears from the rows (docs/math.md section 4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LocalMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class RowSums:
-    """Additive sums over rows that do not concern phi, named as in MATH.md; they add with `+`."""
+    """Additive sums over rows, apart from those for phi (docs/math.md section 4); they add with `+`."""
 
     n_rows: int
     """|B|"""
@@ -39,7 +39,7 @@ class RowSums:
     """sum_ik E[w_ik^2]"""
     ZW2: float
     """sum_ik E[z_ik w_ik^2]: the active weights alone"""
-    O: float  # noqa: E741 - the name in MATH.md
+    O: float  # noqa: E741 - the name in docs/math.md section 4
     """Number of observed entries."""
     SSE: float
     """Expected squared error over the observed entries."""
@@ -103,7 +103,7 @@ class LocalSums(RowSums):
 
 @dataclass(frozen=True)
 class JointSums(RowSums):
-    """Sums for joint features, q(phi_.d) one Gaussian for each column (MATH.md section 5).
+    """Sums for joint features, q(phi_.d) one Gaussian for each column (docs/math.md section 5).
 
     Examples
     --------

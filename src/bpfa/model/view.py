@@ -1,4 +1,4 @@
-"""What a local method sees of the global variables (MATH.md section 3)."""
+"""What a local method sees of the global variables (docs/math.md section 3)."""
 
 from __future__ import annotations
 

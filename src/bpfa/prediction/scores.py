@@ -1,4 +1,4 @@
-"""How good a model is: predictive log-likelihood and error on held-out entries, PSNR (MATH.md section 6)."""
+"""How good a model is: log-likelihood and error on held-out entries, PSNR (docs/math.md section 6)."""
 
 from __future__ import annotations
 

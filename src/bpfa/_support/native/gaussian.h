@@ -1,4 +1,4 @@
-// Gaussians given by their precision matrices, one for each column of phi (MATH.md section 5): steps and draws.
+// Gaussians given by their precision matrices, one for each column of phi (docs/math.md section 5): steps and draws.
 #pragma once
 
 namespace bpfa {

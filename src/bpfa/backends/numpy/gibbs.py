@@ -1,4 +1,4 @@
-"""Gibbs sampling of the local variables (MATH.md section 4): Gibbs-SSVI and Mimno-SVI use it."""
+"""Gibbs sampling of the local variables (docs/math.md section 4): Gibbs-SSVI and Mimno-SVI use it."""
 
 from __future__ import annotations
 

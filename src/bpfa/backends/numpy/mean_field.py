@@ -1,4 +1,4 @@
-"""Mean field, q(z) q(w) (MATH.md section 4): MF-SVI and MF-SSVI use it."""
+"""Mean field, q(z) q(w) (docs/math.md section 4): MF-SVI and MF-SSVI use it."""
 
 from __future__ import annotations
 

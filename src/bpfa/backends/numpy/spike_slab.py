@@ -1,4 +1,4 @@
-"""Spike and slab after Titsias & Lazaro-Gredilla (MATH.md section 4): Titsias-SVI and Titsias-SSVI use it."""
+"""Spike and slab after Titsias & Lazaro-Gredilla (docs/math.md section 4), for Titsias-SVI and -SSVI."""
 
 from __future__ import annotations
 

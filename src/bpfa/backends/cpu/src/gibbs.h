@@ -1,4 +1,4 @@
-// Gibbs sampling of one row (MATH.md section 4). Lanes are features: a register of features is judged at
+// Gibbs sampling of one row (docs/math.md section 4). Lanes are features: a register of features is judged at
 // once, and judged again only after one of them has changed.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the driver hands to the kernels: plain data, no ownership. Names follow MATH.md.
+// What the driver hands to the kernels: plain data, no ownership. Names follow docs/math.md section 4.
 #pragma once
 
 #include <cstddef>

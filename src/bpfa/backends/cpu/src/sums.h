@@ -1,4 +1,4 @@
-// Sums over the rows of a chunk (MATH.md section 4). Each function fills a tile of the result that no other
+// Sums over the rows of a chunk (docs/math.md section 4). Each function fills a tile of the result that no other
 // call touches, going through the rows in order: the result does not depend on the number of threads, and no
 // thread needs a copy of the whole.
 #pragma once

@@ -1,4 +1,4 @@
-// Coordinate ascent: spike-and-slab and mean field (MATH.md section 4). Every feature of every row moves at
+// Coordinate ascent: spike-and-slab and mean field (docs/math.md section 4). Every feature of every row moves at
 // every visit, so lanes are rows here: a group of rows goes through the features together, its residual kept
 // as a tile of columns x rows.
 #pragma once

@@ -1,4 +1,4 @@
-// Gibbs sampling (MATH.md section 4): half a warp a row, its lanes sixteen features that are judged at once, and
+// Gibbs sampling (docs/math.md section 4): half a warp a row, its lanes sixteen features that are judged at once, and
 // judged again only after one of them has changed.
 //
 // Variants, by macro: MISSING with OBSERVED (the most observed columns of a row, or 0 for any number) and TILES, or

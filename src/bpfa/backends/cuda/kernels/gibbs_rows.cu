@@ -1,6 +1,6 @@
-// Gibbs sampling (MATH.md section 4) as in gibbs.cu, z and w drawn together, for rows and dictionaries that fit into
-// registers and shared memory: half a warp a row, its lanes sixteen features that are judged at once, and judged again
-// only after one of them has changed.
+// Gibbs sampling (docs/math.md section 4) as in gibbs.cu, z and w drawn together, for rows and dictionaries that fit
+// into registers and shared memory: half a warp a row, its lanes sixteen features that are judged at once, and judged
+// again only after one of them has changed.
 //
 // Variants, by macro: MISSING with OBSERVED (the most observed columns of a row) and MOSTLY_OBSERVED (most rows have
 // nearly as many), or complete with FEATURE_TILES (of sixteen features, a multiple of four); VARIANCE (phi is

@@ -1,4 +1,4 @@
-// The global posterior on the device: views of it, and steps (MATH.md sections 2, 3 and 5). All in double
+// The global posterior on the device: views of it, and steps (docs/math.md sections 2, 3 and 5). All in double
 // precision, which costs nothing here; the kernels of the rows get their own copies.
 #include "common.cuh"
 #include "tiles.cuh"

@@ -1,4 +1,4 @@
-// Sums over the rows of a batch from the features that are on (MATH.md section 4), in a fixed order: a block adds
+// Sums over the rows of a batch from the features that are on (docs/math.md section 4), in a fixed order: a block adds
 // the rows of its chunk one after another, each warp in the columns that are its own; then chunks are added up.
 //
 // Variants, by macro: REAL; ROWS that a block looks at together, 32 or, where shared memory is small, 16.

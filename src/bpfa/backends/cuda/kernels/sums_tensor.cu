@@ -1,5 +1,5 @@
-// Sums over the rows of a batch (MATH.md section 4) as products of matrices, on tensor cores: 32 rows at a time, in a
-// fixed order; reduce_sums in sums.cu adds up what chunks of rows give. For single precision.
+// Sums over the rows of a batch (docs/math.md section 4) as products of matrices, on tensor cores: 32 rows at a time,
+// in a fixed order; reduce_sums in sums.cu adds up what chunks of rows give. For single precision.
 //
 // Variants, by macro: SQUARES 0 for sum_i x_ik r_id and what is counted beside it, 1 for sum_i o_id x_ik^2; TILES of
 // eight columns; PLACES in shared memory for 32 rows, 2 or, where it is small, 1.

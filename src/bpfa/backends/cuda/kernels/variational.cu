@@ -1,4 +1,4 @@
-// Coordinate ascent: spike-and-slab and mean field (MATH.md section 4). Every feature of every row moves at every
+// Coordinate ascent: spike-and-slab and mean field (docs/math.md section 4). Every feature of every row moves at every
 // visit, so a warp has a row, its residual in registers, a column (or several) a lane.
 //
 // Variants, by macro: MEAN_FIELD or spike-and-slab, COLUMNS (of a lane), REAL.
