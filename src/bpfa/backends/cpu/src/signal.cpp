@@ -1,4 +1,4 @@
-// Weights of rows integrated out: see signal.h.
+// Mean and variance of the entries of rows, with the weights integrated out; see signal.h.
 #include "signal.h"
 
 #include <algorithm>
