@@ -1,3 +1,4 @@
+// Draws from Gaussians that are given by their precision matrices, and steps of those matrices; see gaussian.h.
 #include "gaussian.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace bpfa {
 
 namespace {
 
-// LAPACK counts by columns and we by rows: to it the factor is an upper triangle U with U^T U = P.
+// Computes the Cholesky factor of P; returns false if P is not positive definite. LAPACK stores matrices by columns and
+// we store them by rows, so our lower triangular factor is an upper triangular matrix U to it, with U^T U = P.
 bool factorise(Potrf* potrf, int K, const double* P, double* U) {
   std::copy(P, P + static_cast<std::size_t>(K) * K, U);
   char upper = 'U';
@@ -20,7 +22,8 @@ bool factorise(Potrf* potrf, int K, const double* P, double* U) {
   return info == 0;
 }
 
-// out = U^-1 (U^-T h + noise)
+// out = U^-1 (U^-T h + noise) = P^-1 h + U^-1 noise, which is a draw from N(P^-1 h, P^-1) if the noise is standard
+// normal.
 void solve(Trsv* trsv, int K, double* U, const double* h, const double* noise, double* out) {
   char upper = 'U', transposed = 'T', plain = 'N';
   int one = 1;
@@ -36,27 +39,29 @@ int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const
                    const double* noise, double* out, int n_threads) {
   n_threads = std::min(thread_count(n_threads), D);
   const std::size_t size = static_cast<std::size_t>(K) * K;
-  std::vector<double> shared(n_matrices == 1 ? size : 0);
-  if (n_matrices == 1 && !factorise(potrf, K, P, shared.data())) return 0;
-  std::atomic<int> bad{D};
+  // A matrix that all columns share is factorised once, before the threads start.
+  std::vector<double> shared_factor(n_matrices == 1 ? size : 0);
+  if (n_matrices == 1 && !factorise(potrf, K, P, shared_factor.data())) return 0;
+  std::atomic<int> first_bad{D};
 #pragma omp parallel num_threads(n_threads)
   {
-    std::vector<double> own(n_matrices == 1 ? 0 : size);
+    std::vector<double> own_factor(n_matrices == 1 ? 0 : size);
 #pragma omp for schedule(static)
     for (int d = 0; d < D; ++d) {
-      double* U = n_matrices == 1 ? shared.data() : own.data();
+      double* U = n_matrices == 1 ? shared_factor.data() : own_factor.data();
       if (n_matrices > 1 && !factorise(potrf, K, P + d * size, U)) {
-        // The first one, whichever thread meets it.
-        int known = bad;
-        while (d < known && !bad.compare_exchange_weak(known, d)) {
+        // Several threads may meet a matrix that fails. The smallest column is kept, so that the result does not depend
+        // on which thread is first.
+        int smallest = first_bad;
+        while (d < smallest && !first_bad.compare_exchange_weak(smallest, d)) {
         }
         continue;
       }
-      const std::size_t at = static_cast<std::size_t>(d) * K;
-      solve(trsv, K, U, h + at, noise + at, out + at);
+      const std::size_t offset = static_cast<std::size_t>(d) * K;
+      solve(trsv, K, U, h + offset, noise + offset, out + offset);
     }
   }
-  return bad < D ? bad.load() : -1;
+  return first_bad < D ? first_bad.load() : -1;
 }
 
 void move_precisions(int K, int n_P, const double* P, int n_XX, const double* XX, double keep, double gain,

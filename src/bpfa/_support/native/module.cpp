@@ -1,4 +1,4 @@
-// The Python face of the numerical routines that every layer may use: random words, Gaussian draws, threads.
+// Python bindings of the numerical routines that every layer may use: random words, Gaussian draws, thread counts.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -34,9 +34,10 @@ void philox4x32(Out<std::uint32_t, 2> counters, std::uint64_t key) {
 int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<double, 2> h, In<double, 2> noise,
                    Out<double, 2> out, int n_threads) {
   const std::size_t D = h.shape(0), K = h.shape(1);
-  require(P.shape(1) == K && P.shape(2) == K && (P.shape(0) == D || P.shape(0) == 1), "P: expected D or 1 x K x K");
+  require(P.shape(1) == K && P.shape(2) == K && (P.shape(0) == D || P.shape(0) == 1),
+          "P: expected the shape (D, K, K) or (1, K, K)");
   require(noise.shape(0) == D && noise.shape(1) == K && out.shape(0) == D && out.shape(1) == K,
-          "noise, out: expected D x K, as h has");
+          "noise, out: expected the shape of h, (D, K)");
   auto* const potrf_function = function_of<bpfa::Potrf>(potrf);
   auto* const trsv_function = function_of<bpfa::Trsv>(trsv);
   nb::gil_scoped_release release;
@@ -47,11 +48,11 @@ int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<doub
 void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain, double diagonal, Out<double, 3> out,
                      int n_threads) {
   const std::size_t n = out.shape(0), K = out.shape(1);
-  require(n >= 1 && out.shape(2) == K, "out: expected D or 1 x K x K");
+  require(n >= 1 && out.shape(2) == K, "out: expected the shape (D, K, K) or (1, K, K)");
   for (const auto* matrices : {&P, &XX})
     require((matrices->shape(0) == n || matrices->shape(0) == 1) && matrices->shape(1) == K && matrices->shape(2) == K,
-            "P, XX: expected the shape of out, or one matrix");
-  require(P.shape(0) == n || XX.shape(0) == n, "out: expected as many matrices as P or XX has");
+            "P, XX: expected the shape of out, or (1, K, K)");
+  require(P.shape(0) == n || XX.shape(0) == n, "out: expected as many matrices as the larger of P and XX");
   nb::gil_scoped_release release;
   bpfa::move_precisions(static_cast<int>(K), static_cast<int>(P.shape(0)), P.data(), static_cast<int>(XX.shape(0)),
                         XX.data(), keep, gain, diagonal, out.data(), n_threads);
@@ -61,18 +62,21 @@ void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain
 
 NB_MODULE(_native, m) {
   using namespace nb::literals;
-  // A step allocates and frees the same megabyte or so again and again. glibc would hand it back to the system
-  // each time, and the page faults would cost more than the arithmetic of a small batch; once it has seen a
-  // large block freed, it keeps blocks of up to that size. Elsewhere this does nothing.
-  // Volatile, or the compiler would see through it.
+  // Every step allocates and frees the same memory, a megabyte or so. glibc would return it to the system each time,
+  // and the page faults would cost more than the arithmetic of a small batch. Once a large block has been freed,
+  // however, glibc keeps freed blocks of up to that size for reuse, so one is allocated and freed here. With other C
+  // libraries this has no effect. The pointer is volatile because the compiler would otherwise remove the unused
+  // allocation.
   void* volatile block = std::malloc((std::size_t{32} << 20) - 65536);
   std::free(block);
   m.def("philox4x32", &philox4x32, "counters"_a.noconvert(), "key"_a,
-        "Replace each row of four counter words by its Philox4x32-10 block, in place.");
-  m.def("thread_count", &bpfa::thread_count, "asked"_a, "Threads that a run would use.");
+        "Replace each row of four counter words with its Philox4x32-10 block, in place.");
+  m.def("thread_count", &bpfa::thread_count, "asked"_a,
+        "Return the number of threads that a parallel loop uses if `asked` are requested; 0 requests the default.");
   m.def("gaussian_draws", &gaussian_draws, "potrf"_a, "trsv"_a, "P"_a.noconvert(), "h"_a.noconvert(),
         "noise"_a.noconvert(), "out"_a.noconvert(), "n_threads"_a,
-        "Fill `out` with draws from N(P_d^-1 h_d, P_d^-1); returns the first column whose P fails, or -1.");
+        "Fill `out` with P_d^-1 h_d + L_d^-T noise_d, where P_d = L_d L_d^T. Return the first column whose P is not "
+        "positive definite, or -1.");
   m.def("move_precisions", &move_precisions, "P"_a.noconvert(), "XX"_a.noconvert(), "keep"_a, "gain"_a, "diagonal"_a,
         "out"_a.noconvert(), "n_threads"_a, "Fill `out` with keep P_d + gain XX_d + diagonal I.");
 }

@@ -1,15 +1,18 @@
-// Philox4x32-10 (Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-// The same numbers as bpfa/philox.py, bit for bit.
+// The random number generator Philox4x32-10 (Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2,
+// 3", SC 2011), and how the draws of a row are keyed. Gives the same numbers as src/bpfa/_support/philox.py, bit for
+// bit.
 #pragma once
 
 #include <cstdint>
 
 namespace bpfa {
 
+// The four words of a counter, or the four random words that it gives.
 struct Block {
   std::uint32_t word[4];
 };
 
+// Ten rounds of Philox, which turn a counter into a block of random words.
 __attribute__((always_inline)) inline Block philox4x32(Block counter, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
@@ -23,10 +26,12 @@ __attribute__((always_inline)) inline Block philox4x32(Block counter, std::uint3
   return counter;
 }
 
-// Kinds of draw, as in bpfa/philox.py.
+// Kinds of draw, which keep the random words of different uses apart; the values are those in
+// src/bpfa/_support/philox.py.
 enum Kind : std::uint32_t { kUniform = 0, kNormal = 1 };
 
-// Where the random numbers of one row at one step come from.
+// Identifies the random numbers of one row at one step: the key of the generator and the counter words that are the
+// same for all of the row's draws. The layout of the counter is explained in src/bpfa/_support/philox.py.
 struct RowKey {
   std::uint32_t key0, key1, row_low, row_high, step;
 
@@ -37,11 +42,12 @@ struct RowKey {
         row_high(static_cast<std::uint32_t>(row >> 32)),
         step(step) {}
 
+  // The second counter word: the high bits of the row id, the kind of draw, and the sweep.
   __attribute__((always_inline)) std::uint32_t word1(std::uint32_t kind, std::uint32_t sweep) const {
     return row_high << 24 | kind << 16 | sweep;
   }
 
-  // The word of one feature.
+  // The random word of a single feature.
   __attribute__((always_inline)) std::uint32_t word(std::uint32_t kind, std::uint32_t sweep,
                                                     std::uint32_t feature) const {
     const std::uint32_t block = 16 * (feature / 64) + feature % 16;

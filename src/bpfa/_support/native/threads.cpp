@@ -1,3 +1,4 @@
+// How many threads a parallel loop may use; see threads.h.
 #include "threads.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace bpfa {
 
 namespace {
 
+// Whether this process is a child made by fork(), in which OpenMP cannot be used: see threads.h.
 bool forked = false;
 
 }  // namespace
@@ -20,11 +22,12 @@ bool forked = false;
 int thread_count(int asked) {
 #ifdef _OPENMP
 #if defined(__unix__) || defined(__APPLE__)
-  static const int watched = pthread_atfork(nullptr, nullptr, [] { forked = true; });
-  (void)watched;
+  // The handler is installed once, by the first call; it runs in every later child of this process.
+  static const int fork_handler_status = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  (void)fork_handler_status;
 #endif
   if (forked) return 1;
-  // OpenMP ends the process when it cannot start a thread, so nothing unreasonable is asked of it.
+  // OpenMP ends the process if it cannot start a thread, so the number of threads is limited to something reasonable.
   return std::min(asked > 0 ? asked : omp_get_max_threads(), 4 * omp_get_num_procs());
 #else
   (void)asked;

@@ -1,4 +1,4 @@
-// Memory for the kernels.
+// A buffer that owns memory aligned for the kernels.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace bpfa {
 
-// Zeroed, aligned memory.
+// Owns an array of n elements that is set to zero and begins at a multiple of kAlignment bytes.
 template <class T>
 class Buffer {
  public:
   explicit Buffer(std::size_t n = 0) {
     if (n == 0) return;
     const std::size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    // calloc leaves large blocks untouched until they are used; the slack is for the alignment.
+    // calloc does not touch the pages of a large block, so those that are never used cost nothing. It aligns blocks
+    // less than is needed here, which is why kAlignment more bytes are allocated.
     memory_.reset(std::calloc(bytes + kAlignment, 1));
     if (!memory_) throw std::bad_alloc();
     void* start = memory_.get();

@@ -1,3 +1,5 @@
+// Runs the kernels over all rows: chooses the instruction set, divides the work between threads, and allocates memory;
+// see driver.h.
 #include "driver.h"
 
 #include <algorithm>
@@ -29,6 +31,7 @@ KernelSet kernel_set();
 
 namespace {
 
+// The kernels that this build contains and this processor can run, widest registers first.
 std::vector<KernelSet> usable_kernel_sets() {
   std::vector<KernelSet> sets;
 #if defined(BPFA_X86_KERNELS)
@@ -42,6 +45,7 @@ std::vector<KernelSet> usable_kernel_sets() {
   return sets;
 }
 
+// The kernels of the named instruction set, or the widest usable ones if the name is empty.
 const KernelSet& kernel_set(const std::string& name) {
   static const std::vector<KernelSet> sets = usable_kernel_sets();
   if (name.empty()) return sets.front();
@@ -54,14 +58,14 @@ template <class Real>
 const Kernels<Real>& kernels_for(const KernelSet& set);
 template <>
 const Kernels<float>& kernels_for<float>(const KernelSet& set) {
-  return set.single;
+  return set.single_precision;
 }
 template <>
 const Kernels<double>& kernels_for<double>(const KernelSet& set) {
-  return set.twice;
+  return set.double_precision;
 }
 
-// How many entries are observed, from one row on.
+// The number of observed entries in n rows, starting at row `first`.
 template <class Real>
 std::int64_t observed_entries(const Rows<Real>& rows, int D, std::int64_t first, std::int64_t n) {
   std::int64_t sum = 0;
@@ -69,11 +73,13 @@ std::int64_t observed_entries(const Rows<Real>& rows, int D, std::int64_t first,
   return sum;
 }
 
+// Whether there is a row for which the Gram matrix is expected to save time, given the share of its observed entries
+// that are visible to its chain.
 template <class Real>
-bool any_row_by_gram(const Rows<Real>& rows, int K, int D, double seen) {
-  if (rows.observed == nullptr) return gram_pays(K, D, static_cast<int>(seen * D));
+bool any_row_uses_gram(const Rows<Real>& rows, int K, int D, double visible_share) {
+  if (rows.observed == nullptr) return gram_pays(K, D, static_cast<int>(visible_share * D));
   for (std::int64_t i = 0; i < rows.n; ++i)
-    if (gram_pays(K, D, static_cast<int>(seen * observed_entries(rows, D, i, 1)))) return true;
+    if (gram_pays(K, D, static_cast<int>(visible_share * observed_entries(rows, D, i, 1)))) return true;
   return false;
 }
 
@@ -95,27 +101,32 @@ std::vector<std::string> instruction_sets() {
 
 template <class Real>
 bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
-         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& go_on) {
+         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& keep_going) {
   if (rows.n == 0) return true;
   const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
-  const bool complete = rows.observed == nullptr, all_seen = complete && settings.dropout == 0;
+  // Entries are visible to a chain if they are observed and not dropped; `dropout` is the share of dropped entries
+  // times 2^32.
+  const bool complete = rows.observed == nullptr, all_visible = complete && settings.dropout == 0;
   const bool gibbs = settings.method == Method::kGibbs || settings.method == Method::kGibbsTwoStep;
-  // A thread costs some microseconds to wake: it must have a few groups of rows to do.
-  const std::int64_t worth = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
-  n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), worth));
-  const double seen_share = 1 - settings.dropout * 0x1p-32;
-  const bool by_gram = gibbs && !all_seen && any_row_by_gram(rows, view.K, view.D, seen_share);
-  const PreparedGlobals<Real> prepared(view, all_seen, by_gram, gibbs, kernels, n_threads);
+  // Waking a thread takes some microseconds, so it must have at least a few groups of rows to work on.
+  const std::int64_t useful_threads = std::max<std::int64_t>(1, rows.n / (2 * kGroupRows));
+  n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), useful_threads));
+  const double visible_share = 1 - settings.dropout * 0x1p-32;
+  const bool uses_gram = gibbs && !all_visible && any_row_uses_gram(rows, view.K, view.D, visible_share);
+  const PreparedGlobals<Real> prepared(view, all_visible, uses_gram, gibbs, kernels, n_threads);
   const Globals<Real>& g = prepared.globals;
 
-  // Rows of a chunk: enough to keep threads busy, few enough for what the sums need of them to stay in a cache.
-  // The lists of Gibbs are added up in blocks that begin with the chunk, so that its size must not depend on the
-  // threads; the dense sums of the others are taken over 32 rows at a time, and chunks are a multiple of that.
+  // The number of rows in a chunk: enough to keep the threads busy, and for Gibbs few enough that what the sums need of
+  // them stays in a cache. The result must not depend on the number of threads. The Gibbs sums are added up in blocks
+  // that begin at the start of a chunk, so there the size of a chunk must not depend on the number of threads. The
+  // dense sums of the variational methods are added up in blocks of 32 rows, so there every chunk but the last must be
+  // a multiple of 32 rows.
   const std::int64_t per_row = static_cast<std::int64_t>(settings.n_samples + 1) * g.KP + 3 * g.DP;
-  const std::int64_t fitting = std::clamp<std::int64_t>((std::int64_t{1} << 21) / per_row, 1, 2048);
-  const std::int64_t whole_groups = fitting > kGroupRows ? fitting / kGroupRows * kGroupRows : fitting;
-  const std::int64_t largest = gibbs ? whole_groups : std::int64_t{24} * kGroupRows * n_threads;
-  const int chunk_rows = static_cast<int>(std::min(rows.n, largest));
+  const std::int64_t rows_in_cache = std::clamp<std::int64_t>((std::int64_t{1} << 21) / per_row, 1, 2048);
+  const std::int64_t whole_groups =
+      rows_in_cache > kGroupRows ? rows_in_cache / kGroupRows * kGroupRows : rows_in_cache;
+  const std::int64_t most_rows = gibbs ? whole_groups : std::int64_t{24} * kGroupRows * n_threads;
+  const int chunk_rows = static_cast<int>(std::min(rows.n, most_rows));
   const std::size_t n_slots = chunk_rows;
   const bool sparse = sums && gibbs, dense = sums && !gibbs;
   const std::size_t n_lists = sparse ? n_slots * (settings.n_samples + 1) : 0;
@@ -128,50 +139,52 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   Buffer<double> w2(dense ? n_slots : 0);
   const Chunk<Real> chunk{y.get(),     o.get(), start.get(), count.get(),    feature.get(), value.get(),
                           theta.get(), x.get(), zw2.get(),   residual.get(), w2.get()};
-  // A page apart, so that threads do not share one.
+  // Each thread's scratch memory is a whole number of pages, which keeps what different threads write apart.
   const std::size_t scratch_bytes = (kernels.scratch_bytes(g.K, g.D) + 4095) / 4096 * 4096;
   Buffer<char> scratch(scratch_bytes * n_threads);
 
   const int column_tiles = g.DP / kColumnPadding, feature_tiles = padded(g.K, kColumnPadding) / kColumnPadding;
   const int sum_tasks = gibbs ? column_tiles + 1 : feature_tiles;
-  // Sums of x x^T over the rows that are observed in a column; where most are, over all rows less those that are not.
+  // For every column, x x^T is summed over the rows in which the column is observed. If most entries are observed it is
+  // quicker to sum over all rows once, and to subtract in every column the rows in which it is missing.
   const bool joint = sums && sums->xx;
-  const bool by_missing = joint && !complete && 2 * observed_entries(rows, g.D, 0, rows.n) > rows.n * g.D;
-  Buffer<double> all(by_missing ? static_cast<std::size_t>(g.K) * g.K : 0);
-  const int all_tasks = joint && (complete || by_missing) ? feature_tiles : 0;
-  const int joint_tasks = all_tasks + (joint && !complete ? g.D : 0);
+  const bool subtract_missing = joint && !complete && 2 * observed_entries(rows, g.D, 0, rows.n) > rows.n * g.D;
+  Buffer<double> xx_of_all_rows(subtract_missing ? static_cast<std::size_t>(g.K) * g.K : 0);
+  const int all_rows_tasks = joint && (complete || subtract_missing) ? feature_tiles : 0;
+  const int joint_tasks = all_rows_tasks + (joint && !complete ? g.D : 0);
   const auto joint_task = [&](int task) -> JointTask {
     using Over = JointTask::Over;
-    if (task < all_tasks) {
+    if (task < all_rows_tasks) {
       const int first = task * kColumnPadding, last = std::min(first + kColumnPadding, g.K);
-      return {Over::kAll, 0, first, last, complete ? sums->xx : all.get()};
+      return {Over::kAll, 0, first, last, complete ? sums->xx : xx_of_all_rows.get()};
     }
-    const int column = task - all_tasks;
+    const int column = task - all_rows_tasks;
     double* const xx = sums->xx + static_cast<std::size_t>(column) * g.K * g.K;
-    return {by_missing ? Over::kMissing : Over::kObserved, column, 0, g.K, xx};
+    return {subtract_missing ? Over::kMissing : Over::kObserved, column, 0, g.K, xx};
   };
 
-  // The calling thread asks now and then whether to go on; when not, what is left of the loops does nothing.
+  // From time to time the calling thread asks `keep_going` whether to continue. OpenMP loops cannot be left early, so
+  // after a refusal their remaining iterations do nothing.
   std::atomic<bool> stop{false};
-  auto asked = std::chrono::steady_clock::now();
-  const auto ask = [&] {
+  auto last_poll = std::chrono::steady_clock::now();
+  const auto poll = [&] {
     if (thread_index() != 0) return;
     const auto now = std::chrono::steady_clock::now();
-    if (now - asked < std::chrono::milliseconds(100)) return;
-    asked = now;
-    if (!go_on()) stop = true;
+    if (now - last_poll < std::chrono::milliseconds(100)) return;
+    last_poll = now;
+    if (!keep_going()) stop = true;
   };
 
   for (std::int64_t first = 0; first < rows.n && !stop; first += chunk_rows) {
     const int n = static_cast<int>(std::min<std::int64_t>(chunk_rows, rows.n - first));
 #pragma omp parallel num_threads(n_threads)
     {
-      void* mine = scratch.get() + scratch_bytes * thread_index();
+      void* own_scratch = scratch.get() + scratch_bytes * thread_index();
 #pragma omp for schedule(dynamic, 1)
       for (int slot = 0; slot < n; slot += kGroupRows) {
         if (stop) continue;
-        kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, mine);
-        ask();
+        kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, own_scratch);
+        poll();
       }
       if (sums) {
 #pragma omp for schedule(dynamic, 1)
@@ -179,32 +192,33 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
           if (stop) continue;
           if (task < joint_tasks) {
             if (gibbs)
-              kernels.sparse_joint(g, settings.n_samples, chunk, n, joint_task(task), mine);
+              kernels.sparse_joint(g, settings.n_samples, chunk, n, joint_task(task), own_scratch);
             else
               kernels.dense_joint(g, chunk, n, joint_task(task));
           } else if (!gibbs) {
             kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
           } else if (task - joint_tasks < column_tiles) {
-            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums, mine);
+            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums, own_scratch);
           } else {
             kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
           }
-          ask();
+          poll();
         }
       }
     }
   }
   if (stop) return false;
   if (joint_tasks > 0) {
-    // The triangles become whole matrices.
+    // The kernels fill the upper triangles only; copy them to the lower ones.
     const int n_matrices = complete ? 1 : g.D;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int i = 0; i < n_matrices; ++i) {
       double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
-      if (by_missing)
+      if (subtract_missing)
         for (int j = 0; j < g.K; ++j)
-          for (int k = j; k < g.K; ++k) matrix[j * g.K + k] += all.get()[j * g.K + k];
-      // By blocks that a cache holds, or every number written would fetch a line of its own.
+          for (int k = j; k < g.K; ++k) matrix[j * g.K + k] += xx_of_all_rows.get()[j * g.K + k];
+      // The transposed copy is made in blocks that fit into the cache. Otherwise every number written would fetch a
+      // cache line of its own.
       constexpr int kBlock = 32;
       for (int j0 = 0; j0 < g.K; j0 += kBlock)
         for (int k0 = j0; k0 < g.K; k0 += kBlock)
@@ -221,9 +235,10 @@ template bool run<float>(const View&, const Settings&, const Rows<float>&, const
 template bool run<double>(const View&, const Settings&, const Rows<double>&, const RowOutput<double>&, const Sums*, int,
                           const std::string&, const std::function<bool()>&);
 
-// Work a second of all threads together, each doing `work` until the time is up.
+// The amount of work done per second by all threads together. Each thread calls `work`, which returns the amount that
+// it did, until the time is up.
 template <class Work>
-double rate(double seconds, int n_threads, Work work) {
+double measured_rate(double seconds, int n_threads, Work work) {
   double total = 0;
 #pragma omp parallel num_threads(n_threads) reduction(+ : total)
   {
@@ -239,18 +254,18 @@ double rate(double seconds, int n_threads, Work work) {
 }
 
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set) {
-  const Kernels<float>& kernels = kernel_set(instruction_set).single;
-  return rate(seconds, thread_count(n_threads), [&](int) { return kernels.multiply_adds(); });
+  const Kernels<float>& kernels = kernel_set(instruction_set).single_precision;
+  return measured_rate(seconds, thread_count(n_threads), [&](int) { return kernels.multiply_adds(); });
 }
 
 double copy_rate(double seconds, int n_threads) {
-  // Each thread copies blocks far larger than any cache.
+  // Each thread copies blocks that are much larger than any cache.
   constexpr std::size_t kBytes = std::size_t{256} << 20;
   n_threads = thread_count(n_threads);
   Buffer<char> from(kBytes * n_threads), to(kBytes * n_threads);
   std::memset(from.get(), 1, kBytes * n_threads);
   std::memset(to.get(), 1, kBytes * n_threads);
-  return rate(seconds, n_threads, [&](int thread) {
+  return measured_rate(seconds, n_threads, [&](int thread) {
     std::memcpy(to.get() + kBytes * thread, from.get() + kBytes * thread, kBytes);
     return 2.0 * kBytes;
   });

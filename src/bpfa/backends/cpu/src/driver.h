@@ -1,4 +1,4 @@
-// Runs the kernels over all rows: the instruction set, the threads, the chunks and the memory.
+// Runs a local method over all rows, with the kernels for this processor and as many threads as asked for.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace bpfa {
 
-// The instruction sets that this build has and this processor can run, widest first.
+// The instruction sets that this build contains and this processor can run, widest registers first.
 std::vector<std::string> instruction_sets();
 
-// A view of the globals, row-major and unpadded.
+// A view of the globals, as row-major arrays without padding.
 struct View {
   int K, D;
   const double* phi;    // K x D
@@ -21,12 +21,15 @@ struct View {
   double g_o, g_w;
 };
 
-// Returns false when `go_on`, which the calling thread asks now and then, has said no; sums are then unfinished.
+// Runs a local method over the rows, fills `output` and adds to `sums`, which may be null. The calling thread calls
+// `keep_going` from time to time; if it returns false, the run is abandoned, the sums are left incomplete, and the
+// result is false.
 template <class Real>
 bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
-         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& go_on);
+         const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& keep_going);
 
-// Yardsticks for the benchmarks: multiply-adds a second, and bytes copied a second (read and written).
+// Measured speeds of this machine, which the benchmarks compare the kernels with: multiply-adds per second, and bytes
+// copied per second, counting both those read and those written.
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set);
 double copy_rate(double seconds, int n_threads);
 

@@ -1,5 +1,6 @@
-// exp, log and the inverse normal distribution function over vector lanes. In float they are polynomials good
-// to a few units in the last place; in double, which is for checking rather than for speed, they call libm.
+// exp, log and the inverse normal distribution function, evaluated in all lanes of a vector. In single precision they
+// are polynomials that are accurate to a few units in the last place. Double precision is meant for checking results
+// rather than for speed, so there they call libm lane by lane or evaluate a scalar function.
 #pragma once
 
 #include <cmath>
@@ -20,7 +21,9 @@ BPFA_INLINE Vec<Real> vmax(Vec<Real> a, Vec<Real> b) {
 
 BPFA_INLINE Vec<float> vexp(Vec<float> x) {
   x = vmin<float>(vmax<float>(x, splat(-80.0f)), splat(80.0f));
-  // x = n log 2 + r with |r| <= log(2)/2, rounding by the magic number 1.5 * 2^23
+  // x = n log 2 + r with |r| <= log(2)/2. Adding 1.5 * 2^23 leaves a float no bits for a fraction, so adding and
+  // subtracting it rounds to the nearest integer. log 2 is subtracted in two parts, the first with so few bits that its
+  // product with n is exact.
   const Vec<float> magic = splat(12582912.0f);
   const Vec<float> n = (x * 1.44269504088896341f + magic) - magic;
   const Vec<float> r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -34,10 +37,10 @@ BPFA_INLINE Vec<float> vexp(Vec<float> x) {
   return p * bitcast<Vec<float>>(exponent);
 }
 
-// For normal positive numbers.
+// The argument must be positive and not subnormal.
 BPFA_INLINE Vec<float> vlog(Vec<float> x) {
   const Vec<std::int32_t> bits = bitcast<Vec<std::int32_t>>(x);
-  // x = 2^e m with m in [sqrt(1/2), sqrt(2))
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); 0x3f3504f3 holds the bits of sqrt(1/2).
   const Vec<std::int32_t> shifted = bits - 0x3f3504f3;
   const Vec<std::int32_t> e = shifted >> 23;
   const Vec<float> f = bitcast<Vec<float>>(bits - (e << 23)) - 1.0f;
@@ -68,28 +71,30 @@ BPFA_INLINE Vec<Real> sigmoid(Vec<Real> x) {
   return 1 / (1 + vexp(-x));
 }
 
-// (word + 1/2) / 2^32: the uniform number of a random word.
+// The uniform numbers (word + 1/2) / 2^32 of some random words.
 template <class Real>
 BPFA_INLINE Vec<Real> uniform(const std::uint32_t* words) {
   constexpr int n = lanes<Real>;
-  typedef std::uint32_t Some __attribute__((vector_size(4 * n), aligned(4), may_alias));
-  const Some some = *reinterpret_cast<const Some*>(words);
-  return (__builtin_convertvector(some, Vec<Real>) + Real(0.5)) * Real(0x1p-32);
+  typedef std::uint32_t LaneWords __attribute__((vector_size(4 * n), aligned(4), may_alias));
+  const LaneWords lane_words = *reinterpret_cast<const LaneWords*>(words);
+  return (__builtin_convertvector(lane_words, Vec<Real>) + Real(0.5)) * Real(0x1p-32);
 }
 
-// log(u) - log(1 - u) of the uniform number of a word, exact also where u rounds to one.
+// log(u) - log(1 - u) for the uniform numbers u of some random words. Since 1 - u is computed from the inverted bits of
+// the word, the result is accurate even where u itself would round to one.
 template <class Real>
 BPFA_INLINE Vec<Real> logit_uniform(const std::uint32_t* words) {
   constexpr int n = lanes<Real>;
-  typedef std::uint32_t Some __attribute__((vector_size(4 * n), aligned(4), may_alias));
-  const Some some = *reinterpret_cast<const Some*>(words);
-  const Vec<Real> u = __builtin_convertvector(some, Vec<Real>) + Real(0.5);
-  const Vec<Real> v = __builtin_convertvector(~some, Vec<Real>) + Real(0.5);
+  typedef std::uint32_t LaneWords __attribute__((vector_size(4 * n), aligned(4), may_alias));
+  const LaneWords lane_words = *reinterpret_cast<const LaneWords*>(words);
+  const Vec<Real> u = __builtin_convertvector(lane_words, Vec<Real>) + Real(0.5);
+  const Vec<Real> v = __builtin_convertvector(~lane_words, Vec<Real>) + Real(0.5);
   return vlog(u / v);
 }
 
-// Less than log(u), so less than logit(u): a float's bits, read as an integer, are nearly its logarithm, and
-// never more than it, since log2(1 + f) >= f.
+// A lower bound of log(u), and therefore of logit(u), that is much cheaper than a logarithm. The bits of a
+// floating-point number, read as an integer, are a linear function of its exponent plus its fraction f, and log2(1 + f)
+// >= f, so that integer never exceeds the scaled logarithm. The margin of 1e-4 covers rounding.
 template <class Real>
 BPFA_INLINE Vec<Real> below_logit(Vec<Real> u) {
   const Vec<Real> bits = __builtin_convertvector(bitcast<Vec<SInt<Real>>>(u), Vec<Real>);
@@ -99,8 +104,8 @@ BPFA_INLINE Vec<Real> below_logit(Vec<Real> u) {
     return bits * (0.6931471805599453 * 0x1p-52) - (1023 * 0.6931471805599453 + 1e-4);
 }
 
-// Wichura's algorithm AS 241 (1988), PPND16: the inverse normal distribution function at (word + 1/2) / 2^32.
-// The smallest such number is 2^-33, so that AS 241's far tail is never reached.
+// The inverse normal distribution function at (word + 1/2) / 2^32, by Wichura's algorithm AS 241 (1988), PPND16. The
+// smallest such argument is 2^-33, so the branch of AS 241 for the far tail is never needed.
 BPFA_INLINE double normal_of_word(std::uint32_t word) {
   const double q = (static_cast<double>(word) + 0.5) * 0x1p-32 - 0.5;
   if (q < 0.425 && q > -0.425) {
@@ -154,7 +159,7 @@ BPFA_INLINE double normal_of_word(std::uint32_t word) {
   return word < 0x80000000u ? -p / d : p / d;
 }
 
-// The same over lanes; in float by AS 241's PPND7, good to seven digits.
+// The same for a vector of words. In single precision this is PPND7 of AS 241, which is accurate to about seven digits.
 template <class Real>
 BPFA_INLINE Vec<Real> normal_of_words(const std::uint32_t* words) {
   if constexpr (sizeof(Real) == 4) {

@@ -1,5 +1,6 @@
-// Gibbs sampling of one row (docs/math.md section 4). Lanes are features: a register of features is judged at
-// once, and judged again only after one of them has changed.
+// Gibbs sampling of one row (docs/math.md section 4). The lanes of a vector are features. The odds of a whole register
+// of features are computed at once, and computed again only after one of them has changed, since a change alters the
+// residual that the following features see. Most features are off and stay off, so most registers are computed once.
 #pragma once
 
 #include "philox_vec.h"
@@ -12,32 +13,35 @@ using bpfa::RowKey;
 using bpfa::RowOutput;
 using bpfa::Settings;
 
-// A number that is as good as zero, and yet not flushed to it.
+// A number that is practically zero but is not flushed to zero.
 template <class Real>
 constexpr Real smallest = sizeof(Real) == 4 ? Real(1e-37) : Real(1e-300);
 
+// Working memory for the chain of one row.
 template <class Real>
 struct GibbsScratch {
-  Real* x;                 // KP
-  Real* w;                 // KP, two-step only
-  Real* normal;            // KP
-  std::uint32_t* uniform;  // KP
-  std::uint32_t* words;    // KP
-  std::int32_t* active;    // KP: the features that are on, ascending
-  Real* square;            // KP: sum of x^2 over the kept samples; zero between rows
-  std::int32_t* ever;      // KP: the features that were on in any kept sample
-  // Where entries are hidden from chains:
-  std::uint32_t* dropout_words;  // D, and up to whole groups of words
-  std::uint8_t* seen;           // DP
-  Real* y;                      // DP: the row, zero where it is not seen
+  Real* x;                 // KP: z w
+  Real* w;                 // KP: w, for the two-step form only
+  Real* normal;            // KP: standard normal numbers
+  std::uint32_t* uniform;  // KP: the random words of uniform numbers
+  std::uint32_t* words;    // KP: the random words of normal numbers
+  std::int32_t* active;    // KP: the features that are on, in ascending order
+  Real* square;            // KP: sum of x^2 over the kept samples; all zero between rows
+  std::int32_t* ever_on;   // KP: the features that were on in any kept sample
+  // Used only when entries are dropped from the chains:
+  std::uint32_t* dropout_words;  // D, padded to whole groups of 64 words
+  std::uint8_t* visible;         // DP: whether an entry is observed and not dropped
+  Real* y;                       // DP: the row, zero where it is not visible
 };
 
-// Standard normal numbers of the features that are on, sixteen at a time.
+// Computes the standard normal numbers of the features that are on, a register of them at a time. Features that are on
+// tend to stay on, so these numbers will nearly all be needed; those of features that are switched on are computed one
+// by one in gibbs_sweep.
 template <class Real>
 BPFA_INLINE void normals_of_active(const RowKey& key, int sweep, int n_active, const GibbsScratch<Real>& t) {
   for (int first = 0; first < n_active; first += word_lanes) {
     const int n = n_active - first < word_lanes ? n_active - first : word_lanes;
-    // Lanes beyond the list give numbers that nobody reads.
+    // Lanes beyond the end of the list compute numbers that are never read.
     const Words k = bitcast<Words>(load(t.active + first));
     const Words block = 16 * (k / 64) + k % 16, which = k % 64 / 16;
     const Blocks blocks =
@@ -53,12 +57,14 @@ BPFA_INLINE void normals_of_active(const RowKey& key, int sweep, int n_active, c
   }
 }
 
+// Draws z and w of all features of a row once, in order, and returns how many features are on afterwards. t.active
+// lists the n_active features that were on before, and is replaced by a list of those that are on now.
 template <class Real, class Row, bool TwoStep>
 BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int sweep, const Row& shared_row,
                             int n_active, const GibbsScratch<Real>& scratch) {
   constexpr int W = lanes<Real>;
-  // Copies that nobody else points to: stores of vectors may alias anything, and would have the compiler read
-  // every pointer again after each of them.
+  // Local copies, to which no other pointer leads. A store through a vector pointer may alias anything, so without them
+  // the compiler would have to reload every pointer after each store.
   const Globals<Real> g = globals;
   const GibbsScratch<Real> t = scratch;
   Row row = shared_row;
@@ -67,15 +73,15 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int
   const Real idle_sd = 1 / Real(__builtin_sqrt(g.g_w));
   if constexpr (TwoStep) {
     row_words(key, bpfa::kNormal, sweep, g.K, t.words);
-    for (int b = 0; b < rounded<Real>(g.K); b += W) store(t.normal + b, normal_of_words<Real>(t.words + b));
+    for (int b = 0; b < rounded_up<Real>(g.K); b += W) store(t.normal + b, normal_of_words<Real>(t.words + b));
   } else {
     normals_of_active(key, sweep, n_active, t);
   }
-  int n_next = 0;
-  for (int b = 0; b < rounded<Real>(g.K); b += W) {
+  int n_on = 0;
+  for (int b = 0; b < rounded_up<Real>(g.K); b += W) {
     const Vec<Real> x = load(t.x + b);
     Vec<Real> correlation = row.c(b), c, log_odds;
-    const auto judge = [&] {
+    const auto update_odds = [&] {
       c = correlation + x * load(constants.phi2 + b);
       if constexpr (TwoStep) {
         const Vec<Real> w = load(t.w + b);
@@ -84,17 +90,18 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int
         log_odds = load(constants.odds + b) + load(constants.gain + b) * c * c;
       }
     };
-    judge();
+    update_odds();
     const unsigned was_on = mask_nonzero(x);
-    // z = 1 where u < sigmoid(log odds), that is where the log odds exceed logit(u).
+    // z = 1 if u < sigmoid(log odds), that is if the log odds exceed logit(u). If even a lower bound of logit(u) shows
+    // that every feature of this register is off and stays off, there is nothing to do.
     if ((mask_greater(log_odds, below_logit<Real>(uniform<Real>(t.uniform + b))) | was_on) != 0) {
       const Vec<Real> threshold = logit_uniform<Real>(t.uniform + b);
-      unsigned ahead = ~0u;
+      unsigned not_yet_visited = ~0u;
       for (;;) {
         const unsigned on = mask_greater(log_odds, threshold);
-        const unsigned events = (on | was_on) & ahead & ((1u << (W - 1) << 1) - 1u);
-        if (events == 0) break;
-        const int lane = __builtin_ctz(events), k = b + lane;
+        const unsigned to_visit = (on | was_on) & not_yet_visited & ((1u << (W - 1) << 1) - 1u);
+        if (to_visit == 0) break;
+        const int lane = __builtin_ctz(to_visit), k = b + lane;
         Real weight = 0;
         if (on >> lane & 1) {
           Real normal;
@@ -103,18 +110,19 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int
           else
             normal = static_cast<Real>(normal_of_word(key.word(bpfa::kNormal, sweep, k)));
           weight = constants.scale[k] * extract<Real>(c, lane) + constants.sd[k] * normal;
-          // x = 0 says that a feature is off; a weight that rounds to zero must not.
+          // x = 0 means that a feature is off, so the weight of a feature that is on must not be exactly zero.
           if (weight == 0) weight = smallest<Real>;
-          t.active[n_next++] = k;
+          t.active[n_on++] = k;
         }
         const Real delta = weight - t.x[k];
         correlation -= delta * row.overlap(k, b);
         row.change(k, delta);
         t.x[k] = weight;
-        // Lanes up to this one are done; twice, as shifting by the full width is undefined.
-        ahead = ~0u << lane << 1;
-        if ((ahead & ((1u << (W - 1) << 1) - 1u)) == 0) break;
-        judge();
+        // Lanes up to and including this one are done. The shift is made in two steps, because shifting by the full
+        // width of the type would be undefined.
+        not_yet_visited = ~0u << lane << 1;
+        if ((not_yet_visited & ((1u << (W - 1) << 1) - 1u)) == 0) break;
+        update_odds();
       }
     }
     if constexpr (TwoStep) {
@@ -122,10 +130,10 @@ BPFA_INLINE int gibbs_sweep(const Globals<Real>& globals, const RowKey& key, int
       store(t.w + b, drawn != Vec<Real>{} ? drawn : idle_sd * load(t.normal + b));
     }
   }
-  return n_next;
+  return n_on;
 }
 
-// Writes the lists of a group of rows one behind the other.
+// Writes the lists of a group of rows one after another into the chunk.
 template <class Real>
 struct ListWriter {
   const Chunk<Real>& chunk;
@@ -133,6 +141,7 @@ struct ListWriter {
   std::size_t at;
   std::int32_t* count = nullptr;
 
+  // Begins the given list of the row in a slot.
   void open(int slot, int list) {
     const std::size_t index = static_cast<std::size_t>(slot) * lists_per_row + list;
     chunk.start[index] = at;
@@ -146,7 +155,8 @@ struct ListWriter {
   }
 };
 
-// Runs the chain of one row; its kept states go to the lists, to the row's output, or both.
+// Runs the chain of row i. The kept samples go to the lists that the sums are computed from, to the row's own output,
+// or to both.
 template <class Real, class Row, bool TwoStep>
 void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Rows<Real>& rows, std::int64_t i,
                ListWriter<Real>* lists, int slot, const RowOutput<Real>& out, Row& row, const GibbsScratch<Real>& t) {
@@ -158,10 +168,10 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
   if (settings.dropout) {
     row_words(key, bpfa::kUniform, 0, g.D, t.dropout_words);
     for (int d = 0; d < g.D; ++d) {
-      t.seen[d] = (!observed || observed[d]) && t.dropout_words[d] >= settings.dropout;
-      t.y[d] = t.seen[d] ? y[d] : Real(0);
+      t.visible[d] = (!observed || observed[d]) && t.dropout_words[d] >= settings.dropout;
+      t.y[d] = t.visible[d] ? y[d] : Real(0);
     }
-    row.begin(t.y, t.seen);
+    row.begin(t.y, t.visible);
   } else {
     row.begin(y, observed);
   }
@@ -177,16 +187,16 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
     }
   }
   if constexpr (TwoStep) {
-    // The odds of z are taken given w, so that an idle w must be there: drawn from its prior at the start of
-    // a chain, handed over when a chain goes on.
+    // The odds of z are conditional on w, so features that are off need a w too. At the start of a chain it is drawn
+    // from its prior; a chain that is continued brings it along.
     row_words(key, bpfa::kNormal, 0, g.K, t.words);
     const Real idle_sd = 1 / Real(__builtin_sqrt(g.g_w));
-    for (int b = 0; b < rounded<Real>(g.K); b += W) store(t.w + b, idle_sd * normal_of_words<Real>(t.words + b));
+    for (int b = 0; b < rounded_up<Real>(g.K); b += W) store(t.w + b, idle_sd * normal_of_words<Real>(t.words + b));
     if (rows.start_z)
       for (int k = 0; k < g.K; ++k)
         if (rows.start_z[at + k] != 0 || settings.first_sweep > 1) t.w[k] = rows.start_w[at + k];
   }
-  int n_ever = 0;
+  int n_ever_on = 0;
   const int n_sweeps = settings.burn_in + settings.n_samples;
   for (int sweep = 0; sweep < n_sweeps; ++sweep) {
     n_active = gibbs_sweep<Real, Row, TwoStep>(g, key, settings.first_sweep + sweep, row, n_active, t);
@@ -197,9 +207,10 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
       for (int j = 0; j < n_active; ++j) {
         const int k = t.active[j];
         lists->add(k, t.x[k]);
-        // Above zero even where x^2 is not, as zero says that a feature has not been seen yet.
+        // The square is made positive even if x^2 underflows to zero, because zero means here that the feature has not
+        // been on in any kept sample yet.
         const Real square = t.x[k] * t.x[k];
-        if (t.square[k] == 0) t.ever[n_ever++] = k;
+        if (t.square[k] == 0) t.ever_on[n_ever_on++] = k;
         t.square[k] += square > smallest<Real> ? square : smallest<Real>;
       }
     }
@@ -214,9 +225,9 @@ void gibbs_row(const Globals<Real>& g, const Settings& settings, const bpfa::Row
   }
   if (lists) {
     lists->open(slot, settings.n_samples);
-    for (int j = 0; j < n_ever; ++j) {
-      lists->add(t.ever[j], t.square[t.ever[j]]);
-      t.square[t.ever[j]] = 0;
+    for (int j = 0; j < n_ever_on; ++j) {
+      lists->add(t.ever_on[j], t.square[t.ever_on[j]]);
+      t.square[t.ever_on[j]] = 0;
     }
   }
   if (out.state_z) {

@@ -1,4 +1,4 @@
-// The Python face of the CPU kernels.
+// Python bindings of the CPU kernels.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -29,11 +29,13 @@ auto data_or_null(const std::optional<Array>& array) {
   return array ? array->data() : nullptr;
 }
 
+// The arrays that sums are added to, as Python supplies them; bpfa::Sums says what they are.
 struct SumArrays {
   std::optional<OutAny> n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
 };
 
-// Lets Ctrl-C and other signals through while rows are worked on without the GIL; the error stays pending.
+// Returns false if a signal handler of Python, such as that of Ctrl-C, has raised an exception. The rows are worked on
+// without the GIL, so it is acquired here. The exception stays pending, and `run` raises it.
 bool no_signal() {
   nb::gil_scoped_acquire acquire;
   return PyErr_CheckSignals() == 0;
@@ -49,23 +51,25 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
   const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
   require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
   require(v.shape(0) == K && v.shape(1) == D, "v: expected the shape of phi");
-  require(logit.shape(0) == K, "logit: expected one number a feature");
-  require(values.shape(1) == D, "values: expected as many columns as phi has");
+  require(logit.shape(0) == K, "logit: expected one number for each feature");
+  require(values.shape(1) == D, "values: expected as many columns as phi");
   require(!observed || (observed->shape(0) == N && observed->shape(1) == D), "observed: expected the shape of values");
-  require(ids.shape(0) == N, "ids: expected one number a row");
-  require(start_z.has_value() == start_w.has_value(), "start: expected both of z and w, or none");
+  require(ids.shape(0) == N, "ids: expected one number for each row");
+  require(start_z.has_value() == start_w.has_value(), "start_z, start_w: expected both or neither");
   for (const auto* start : {&start_z, &start_w})
-    require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K), "start: expected rows x features");
+    require(!*start || ((*start)->shape(0) == N && (*start)->shape(1) == K),
+            "start_z, start_w: expected the shape (rows, features)");
   require(method >= 0 && method <= 3, "method: expected 0 to 3");
   const bool gibbs = method <= 1;
-  require(gibbs || dropout == 0, "dropout: expected Gibbs sampling");
+  require(gibbs || dropout == 0, "dropout: expected 0 for a method other than Gibbs sampling");
   require(first_sweep >= 1 && burn_in >= 0 && n_samples >= 1 && (gibbs || n_sweeps >= 1),
-          "first_sweep, burn_in, n_samples, n_sweeps: expected counts of at least one, burn_in of at least zero");
-  require(std::int64_t{first_sweep} + burn_in + n_samples <= 65536, "first_sweep + burn_in + n_samples: at most 65536");
+          "first_sweep, n_samples, n_sweeps: expected at least 1; burn_in: expected at least 0");
+  require(std::int64_t{first_sweep} + burn_in + n_samples <= 65536,
+          "first_sweep + burn_in + n_samples: expected at most 65536");
   for (const auto* out : {&posterior, &state}) {
     const std::size_t planes = out == &posterior ? 3 : 2;
     require(!*out || ((*out)->shape(0) == planes && (*out)->shape(1) == N && (*out)->shape(2) == K),
-            "posterior, state: expected planes x rows x features");
+            "posterior, state: expected the shapes (3, rows, features) and (2, rows, features)");
   }
   bpfa::RowOutput<Real> output{};
   if (posterior) {
@@ -87,7 +91,7 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
     const std::size_t DP = bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding);
     const auto take = [](const std::optional<OutAny>& array, std::size_t size) -> double* {
       if (!array) return nullptr;
-      require(array->size() == size, "sums: an array of the wrong size");
+      require(array->size() == size, "sums: an array has the wrong size; expected the sizes given in problem.h");
       return array->data();
     };
     sums = {take(sum_arrays->n, K),
@@ -100,8 +104,8 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
             take(sum_arrays->w2, 1),
             take(sum_arrays->rr, DP / bpfa::kColumnPadding)};
     require(sums.n && sums.total_zw2 && sums.rr && (!observed || sums.zw2) && (gibbs || (sums.x2 && sums.w2)),
-            "sums: an array is missing");
-    require(!sums.xr != !sums.xy && !sums.xx == !sums.xy, "sums: expected xr alone, or xy and xx");
+            "sums: an array is missing; expected all that the method fills");
+    require(!sums.xr != !sums.xy && !sums.xx == !sums.xy, "sums: expected either xr alone or both xy and xx");
   }
   bool finished;
   {
@@ -118,19 +122,20 @@ void define_run(nb::module_& m, const char* name) {
   m.def(name, &run<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a, "values"_a, "observed"_a.none(),
         "ids"_a, "start_z"_a.none(), "start_w"_a.none(), "key"_a, "step"_a, "first_sweep"_a, "burn_in"_a, "n_samples"_a,
         "n_sweeps"_a, "dropout"_a, "sums"_a.none(), "posterior"_a.noconvert().none(), "state"_a.noconvert().none(),
-        "n_threads"_a, "instruction_set"_a, "Run a local method over rows, adding to the arrays of `sums`.");
+        "n_threads"_a, "instruction_set"_a,
+        "Run a local method over the rows: add to the arrays of `sums`, fill `posterior` and `state`.");
 }
 
 std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::capsule trsv, In<std::uint8_t, 2> on,
                     In<std::uint8_t, 2> observed, In<double, 2> phi_t, In<double, 2> gram, In<double, 2> products,
                     double g_o, double g_w, Out<double, 2> weights, Out<double, 2> variance, int n_threads) {
   const std::size_t N = on.shape(0), K = on.shape(1), D = observed.shape(1);
-  require(observed.shape(0) == N, "observed: expected as many rows as on has");
+  require(observed.shape(0) == N, "observed: expected as many rows as on");
   require(phi_t.shape(0) == D && phi_t.shape(1) == K && gram.shape(0) == K && gram.shape(1) == K,
-          "phi_t, gram: expected D x K and K x K");
+          "phi_t, gram: expected the shapes (D, K) and (K, K)");
   require(products.shape(0) == N && products.shape(1) == K && weights.shape(0) == N && weights.shape(1) == K,
-          "products, weights: expected N x K");
-  require(variance.shape(0) == N && variance.shape(1) == D, "variance: expected N x D");
+          "products, weights: expected the shape (N, K)");
+  require(variance.shape(0) == N && variance.shape(1) == D, "variance: expected the shape (N, D)");
   const bpfa::Solvers solvers{
       function_of<std::remove_pointer_t<decltype(bpfa::Solvers::potrf)>>(potrf),
       function_of<std::remove_pointer_t<decltype(bpfa::Solvers::syrk)>>(syrk),
@@ -157,16 +162,18 @@ std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::c
 
 NB_MODULE(_kernels, m) {
   using namespace nb::literals;
-  m.def("instruction_sets", &bpfa::instruction_sets, "Instruction sets usable on this machine, widest first.");
+  m.def("instruction_sets", &bpfa::instruction_sets,
+        "Return the instruction sets that this machine can use, widest registers first.");
   m.def("fma_rate", &bpfa::fma_rate, "seconds"_a, "n_threads"_a, "instruction_set"_a,
-        nb::call_guard<nb::gil_scoped_release>(), "Measured float32 multiply-adds a second.");
+        nb::call_guard<nb::gil_scoped_release>(), "Measure float32 multiply-adds per second.");
   m.def("copy_rate", &bpfa::copy_rate, "seconds"_a, "n_threads"_a, nb::call_guard<nb::gil_scoped_release>(),
-        "Measured bytes read and written a second.");
+        "Measure bytes read and written per second.");
   m.def("signal", &signal, "potrf"_a, "syrk"_a, "trsm"_a, "trsv"_a, "on"_a.noconvert(), "observed"_a.noconvert(),
         "phi_t"_a.noconvert(), "gram"_a.noconvert(), "products"_a.noconvert(), "g_o"_a, "g_w"_a,
         "weights"_a.noconvert(), "variance"_a.noconvert(), "n_threads"_a,
-        "Fill in the mean of the weights that are on, and the variance of the missing entries; returns failures.");
-  nb::class_<SumArrays>(m, "SumArrays", "The arrays that sums are added to.")
+        "Fill in the means of the weights that are on and the variances of the missing entries. Return the number of "
+        "rows whose precision matrix is not positive definite.");
+  nb::class_<SumArrays>(m, "SumArrays", "The arrays that the kernels add their sums to.")
       .def(nb::init<>())
       .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))
       .def_rw("zw2", &SumArrays::zw2, nb::for_setter(nb::arg("array").noconvert().none()))

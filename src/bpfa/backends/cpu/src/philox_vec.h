@@ -1,4 +1,4 @@
-// Philox4x32-10 in vector lanes: one block a lane.
+// Philox4x32-10 in the lanes of a vector: each lane computes one block. Gives the same words as philox.h.
 #pragma once
 
 #include "philox.h"
@@ -9,11 +9,13 @@ namespace BPFA_ISA {
 using Words = Vec<std::uint32_t>;
 constexpr int word_lanes = BPFA_BYTES / 4;
 
+// Philox blocks, one in each lane.
 struct Blocks {
   Words word[4];
 };
 
-// High and low halves of the 64-bit products of every lane with a constant.
+// Multiplies every lane by a constant and returns the high and the low halves of the 64-bit products. x86 multiplies
+// only the even 32-bit lanes to 64 bits, so the odd lanes are moved there and multiplied separately.
 BPFA_INLINE void multiply(Words x, std::uint32_t factor, Words& high, Words& low) {
 #if defined(BPFA_X86)
   using Pairs = Vec<std::uint64_t>;
@@ -52,7 +54,8 @@ BPFA_INLINE Blocks philox4x32(Blocks counter, std::uint32_t key0, std::uint32_t 
   return counter;
 }
 
-// The words of all features of a row in one sweep; `words` has room for a multiple of 64.
+// The random words of all features of a row in one sweep. `words` must have room for a multiple of 64. Word j of
+// sixteen consecutive blocks belongs to sixteen consecutive features, so vectors of words are stored as they are.
 BPFA_INLINE void row_words(const bpfa::RowKey& key, std::uint32_t kind, std::uint32_t sweep, int n_features,
                            std::uint32_t* words) {
   Words lane;

@@ -1,4 +1,4 @@
-// A view of the globals in the layouts that the kernels want.
+// A view of the globals, copied once into the layouts that the kernels read.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@ namespace bpfa {
 template <class Real>
 class PreparedGlobals {
  public:
-  // `by_gram`: some rows with missing entries are done by the Gram matrix.
-  PreparedGlobals(const View& view, bool complete, bool by_gram, bool gibbs, const Kernels<Real>& kernels,
+  // `complete`: every entry is visible to the local method. `uses_gram`: some rows with missing entries are sampled
+  // with the Gram matrix.
+  PreparedGlobals(const View& view, bool complete, bool uses_gram, bool gibbs, const Kernels<Real>& kernels,
                   int n_threads)
       : K_(view.K),
         D_(view.D),
@@ -22,13 +23,13 @@ class PreparedGlobals {
         DP_(padded(view.D, kColumnPadding)),
         phi_((K_ + std::size_t{1}) * DP_),
         phi2_((K_ + std::size_t{1}) * DP_),
-        tiles_(size(K_, DP_)),
-        phi_t_(size(D_, KP_)),
-        phi2_t_(size(D_, KP_)),
+        tiles_(product(K_, DP_)),
+        phi_t_(product(D_, KP_)),
+        phi2_t_(product(D_, KP_)),
         logit_(KP_) {
-    const bool certain = copy_phi(view);
-    if (!certain) copy_variance(view);
-    // A feature beyond K never wins.
+    const bool no_variance = copy_phi(view);
+    if (!no_variance) copy_variance(view);
+    // The padding features beyond K must never be switched on.
     std::fill(logit_.get(), logit_.get() + KP_, Real(-1e30));
     for (int k = 0; k < K_; ++k) logit_.get()[k] = static_cast<Real>(view.logit[k]);
     globals.K = K_;
@@ -36,64 +37,66 @@ class PreparedGlobals {
     globals.KP = KP_;
     globals.DP = DP_;
     globals.phi = phi_.get();
-    globals.s = certain ? phi2_.get() : s_.get();
+    globals.s = no_variance ? phi2_.get() : s_.get();
     globals.phi2 = phi2_.get();
     globals.phi_t = phi_t_.get();
-    globals.s_t = certain ? phi2_t_.get() : s_t_.get();
+    globals.s_t = no_variance ? phi2_t_.get() : s_t_.get();
     globals.phi2_t = phi2_t_.get();
     globals.logit = logit_.get();
     globals.tiles = tiles_.get();
     globals.g_o = static_cast<Real>(view.g_o);
     globals.g_w = static_cast<Real>(view.g_w);
-    if (!complete && !by_gram) return;
+    if (!complete && !uses_gram) return;
     derive_constants(kernels);
     if (!gibbs)
       derive_overlaps();
-    else if (K_ <= kGramFeatures && (complete || leaves_digits()))
+    else if (K_ <= kGramFeatures && (complete || gram_keeps_digits()))
       derive_gram(kernels, n_threads);
   }
 
   Globals<Real> globals{};
 
  private:
-  static std::size_t size(int rows, int columns) { return static_cast<std::size_t>(rows) * columns; }
+  static std::size_t product(int rows, int columns) { return static_cast<std::size_t>(rows) * columns; }
 
-  // Fills the layouts of phi and of its square; returns whether phi has no variance.
+  // Fills the layouts of phi and of its square; returns whether the variance of phi is zero everywhere.
   bool copy_phi(const View& view) {
-    bool certain = true;
-    // Blocks of features, so that the transposed arrays are written a cache line at a time.
+    bool no_variance = true;
+    // Features are copied in blocks, so that the transposed arrays are written a whole cache line at a time.
     for (int block = 0; block < K_; block += kColumnPadding) {
       const int last = std::min(block + kColumnPadding, K_);
       for (int d = 0; d < D_; ++d) {
-        Real* tile = tiles_.get() + size(d / kColumnPadding * K_, kColumnPadding) + d % kColumnPadding;
+        Real* tile = tiles_.get() + product(d / kColumnPadding * K_, kColumnPadding) + d % kColumnPadding;
         for (int k = block; k < last; ++k) {
-          const double phi = view.phi[size(k, D_) + d];
-          certain = certain && view.v[size(k, D_) + d] == 0;
-          phi_.get()[size(k, DP_) + d] = static_cast<Real>(phi);
-          phi2_.get()[size(k, DP_) + d] = static_cast<Real>(phi * phi);
-          tile[size(k, kColumnPadding)] = static_cast<Real>(phi);
-          phi_t_.get()[size(d, KP_) + k] = static_cast<Real>(phi);
-          phi2_t_.get()[size(d, KP_) + k] = static_cast<Real>(phi * phi);
+          const double phi = view.phi[product(k, D_) + d];
+          no_variance = no_variance && view.v[product(k, D_) + d] == 0;
+          phi_.get()[product(k, DP_) + d] = static_cast<Real>(phi);
+          phi2_.get()[product(k, DP_) + d] = static_cast<Real>(phi * phi);
+          tile[product(k, kColumnPadding)] = static_cast<Real>(phi);
+          phi_t_.get()[product(d, KP_) + k] = static_cast<Real>(phi);
+          phi2_t_.get()[product(d, KP_) + k] = static_cast<Real>(phi * phi);
         }
       }
     }
-    return certain;
+    return no_variance;
   }
 
+  // Fills the layouts of phi^2 + v.
   void copy_variance(const View& view) {
     s_ = Buffer<Real>((K_ + std::size_t{1}) * DP_);
-    s_t_ = Buffer<Real>(size(D_, KP_));
+    s_t_ = Buffer<Real>(product(D_, KP_));
     for (int k = 0; k < K_; ++k)
       for (int d = 0; d < D_; ++d) {
-        const std::size_t from = size(k, D_) + d;
+        const std::size_t from = product(k, D_) + d;
         const Real s = static_cast<Real>(view.phi[from] * view.phi[from] + view.v[from]);
-        s_.get()[size(k, DP_) + d] = s;
-        s_t_.get()[size(d, KP_) + k] = s;
+        s_.get()[product(k, DP_) + d] = s;
+        s_t_.get()[product(d, KP_) + k] = s;
       }
   }
 
+  // Computes the constants of the features for rows without missing entries.
   void derive_constants(const Kernels<Real>& kernels) {
-    constants_ = Buffer<Real>(size(6, KP_));
+    constants_ = Buffer<Real>(product(6, KP_));
     Real* at = constants_.get();
     Constants<Real>& c = globals.complete;
     for (Real** array : {&c.s, &c.phi2, &c.odds, &c.gain, &c.scale, &c.sd}) {
@@ -103,24 +106,27 @@ class PreparedGlobals {
     kernels.prepare(globals);
   }
 
-  // Whether phi y - G x may be taken over all columns and corrected for missing ones. What is left of a feature that
-  // has all of its length there is rounding, and must not matter beside the prior of its weight.
-  bool leaves_digits() const {
+  // Whether phi y - G x may be computed over all columns and then corrected for the missing ones. If a feature has
+  // nearly all of its length at the missing columns, the corrected value is little more than rounding error. That error
+  // must be negligible relative to the prior precision g_w of the feature's weight.
+  bool gram_keeps_digits() const {
     const Real longest = *std::max_element(globals.complete.phi2, globals.complete.phi2 + K_);
     return std::numeric_limits<Real>::epsilon() * globals.g_o * longest < Real(0.01) * globals.g_w;
   }
 
+  // Computes the products of every feature with the other one of its pair and with the two of the next pair.
   void derive_overlaps() {
-    overlap_ = Buffer<Real>(size(3, KP_));
+    overlap_ = Buffer<Real>(product(3, KP_));
     globals.overlap = overlap_.get();
-    // As variational.h pairs them; the row of zeros behind the last feature makes an odd number even.
+    // Features are paired as in variational.h. If their number is odd, the row of zeros after the last feature
+    // completes the last pair.
     const int paired = K_ + K_ % 2;
     for (int k = 0; k < paired; ++k) {
       const int next = k + 2 < paired ? k + 2 - k % 2 : 0;
       const int others[] = {k ^ 1, next, next + 1};
       for (int j = 0; j < 3; ++j) {
-        const Real* phi = phi_.get() + size(k, DP_);
-        const Real* other = phi_.get() + size(others[j], DP_);
+        const Real* phi = phi_.get() + product(k, DP_);
+        const Real* other = phi_.get() + product(others[j], DP_);
         double sum = 0;
         for (int d = 0; d < D_; ++d) sum += static_cast<double>(phi[d]) * other[d];
         overlap_.get()[3 * k + j] = static_cast<Real>(sum);
@@ -128,8 +134,9 @@ class PreparedGlobals {
     }
   }
 
+  // Computes the Gram matrix phi phi^T.
   void derive_gram(const Kernels<Real>& kernels, [[maybe_unused]] int n_threads) {
-    gram_ = Buffer<Real>(size(K_, KP_));
+    gram_ = Buffer<Real>(product(K_, KP_));
     globals.gram = gram_.get();
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int k = 0; k < K_; k += kGramRows) kernels.gram_rows(globals, k, gram_.get());

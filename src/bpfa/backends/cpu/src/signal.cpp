@@ -1,3 +1,4 @@
+// Mean and variance of the entries of rows, with the weights integrated out; see signal.h.
 #include "signal.h"
 
 #include <algorithm>
@@ -9,16 +10,18 @@ namespace bpfa {
 
 namespace {
 
-constexpr double kDigits = 1e-8;
+// The smallest share of a feature's squared length that must remain after the missing columns have been subtracted.
+constexpr double kSmallestShare = 1e-8;
 
-// What a thread needs for one row after the other.
-struct RowSignal {
+// Does the work for one row after another, and holds the memory that a thread reuses.
+struct RowSolver {
   const Solvers& solvers;
   const SignalProblem& p;
-  std::vector<int> active, seen, missing;
-  std::vector<double> entries, precision, right;
+  std::vector<int> active, observed, missing;
+  std::vector<double> entries, precision, right_sides;
 
-  // Phi at some columns, with the features that are on: n x columns, by columns as LAPACK has it.
+  // Copies phi at some columns for the features that are on. The result is a matrix of features x columns, stored by
+  // columns as LAPACK expects.
   void gather(const std::vector<int>& columns, double* to) const {
     for (const int d : columns) {
       const double* phi = p.phi_t + static_cast<std::size_t>(d) * p.K;
@@ -26,10 +29,11 @@ struct RowSignal {
     }
   }
 
-  // The factor U of Lambda = g_w I + g_o Phi_S Phi_S^T = U^T U, from what is seen, or from all less what is not.
-  // Returns whether that left enough digits.
+  // Computes the Cholesky factor U of Lambda = g_w I + g_o Phi_S Phi_S^T = U^T U, where S are the observed columns:
+  // either directly, or from the Gram matrix by subtracting the missing columns. Returns false if the subtraction
+  // cancelled too many digits, or if the matrix is not positive definite.
   bool factorise(int n, bool from_missing) {
-    const std::vector<int>& columns = from_missing ? missing : seen;
+    const std::vector<int>& columns = from_missing ? missing : observed;
     int n_columns = static_cast<int>(columns.size());
     precision.assign(static_cast<std::size_t>(n) * n, 0.0);
     if (from_missing)
@@ -46,8 +50,8 @@ struct RowSignal {
     for (int a = 0; a < n; ++a) {
       double& diagonal = precision[static_cast<std::size_t>(a) * (n + 1)];
       const double all = p.g_o * p.gram[static_cast<std::size_t>(active[a]) * (p.K + 1)];
-      // Of a feature that has nearly all of its length where it is not seen, the difference is rounding.
-      if (from_missing && diagonal < kDigits * all) return false;
+      // If a feature has nearly all of its length at the missing columns, the difference is mostly rounding error.
+      if (from_missing && diagonal < kSmallestShare * all) return false;
       diagonal += p.g_w;
     }
     int info = 0;
@@ -55,35 +59,37 @@ struct RowSignal {
     return info == 0;
   }
 
-  // Returns whether the row could be done.
+  // Fills in the results of row i; returns false if its precision matrix is not positive definite.
   bool operator()(std::int64_t i) {
     active.clear();
-    seen.clear();
+    observed.clear();
     missing.clear();
     for (int k = 0; k < p.K; ++k)
       if (p.on[i * p.K + k]) active.push_back(k);
-    for (int d = 0; d < p.D; ++d) (p.observed[i * p.D + d] ? seen : missing).push_back(d);
+    for (int d = 0; d < p.D; ++d) (p.observed[i * p.D + d] ? observed : missing).push_back(d);
     int n = static_cast<int>(active.size());
     if (n == 0) return true;
-    // A sum over what is seen has no such trouble.
-    if (!(missing.size() < seen.size() && factorise(n, true)) && !factorise(n, false)) return false;
+    // Subtracting is quicker if fewer columns are missing than observed. Where it loses too many digits, the sum over
+    // the observed columns, which cancels nothing, is taken instead.
+    if (!(missing.size() < observed.size() && factorise(n, true)) && !factorise(n, false)) return false;
 
-    // U^-T of b and of the features at the missing entries; the variance is the squared length of the latter.
+    // Solve for U^-T b and for U^-T phi at each missing entry. The variance of a missing entry is the squared length of
+    // the latter.
     int n_right = 1 + static_cast<int>(missing.size());
-    right.resize(static_cast<std::size_t>(n) * n_right);
-    for (int a = 0; a < n; ++a) right[a] = p.g_o * p.products[i * p.K + active[a]];
-    gather(missing, right.data() + n);
+    right_sides.resize(static_cast<std::size_t>(n) * n_right);
+    for (int a = 0; a < n; ++a) right_sides[a] = p.g_o * p.products[i * p.K + active[a]];
+    gather(missing, right_sides.data() + n);
     char upper = 'U', plain = 'N', transposed = 'T', left = 'L';
     double one = 1.0;
-    solvers.trsm(&left, &upper, &transposed, &plain, &n, &n_right, &one, precision.data(), &n, right.data(), &n);
+    solvers.trsm(&left, &upper, &transposed, &plain, &n, &n_right, &one, precision.data(), &n, right_sides.data(), &n);
     for (std::size_t j = 0; j < missing.size(); ++j) {
       double sum = 0;
-      for (int a = 0; a < n; ++a) sum += right[(j + 1) * n + a] * right[(j + 1) * n + a];
+      for (int a = 0; a < n; ++a) sum += right_sides[(j + 1) * n + a] * right_sides[(j + 1) * n + a];
       p.variance[i * p.D + missing[j]] = sum;
     }
     int stride = 1;
-    solvers.trsv(&upper, &plain, &plain, &n, precision.data(), &n, right.data(), &stride);
-    for (int a = 0; a < n; ++a) p.weights[i * p.K + active[a]] = right[a];
+    solvers.trsv(&upper, &plain, &plain, &n, precision.data(), &n, right_sides.data(), &stride);
+    for (int a = 0; a < n; ++a) p.weights[i * p.K + active[a]] = right_sides[a];
     return true;
   }
 };
@@ -95,7 +101,7 @@ std::int64_t signal(const Solvers& solvers, const SignalProblem& problem, int n_
   std::int64_t failed = 0;
 #pragma omp parallel num_threads(n_threads) reduction(+ : failed)
   {
-    RowSignal row{solvers, problem, {}, {}, {}, {}, {}, {}};
+    RowSolver row{solvers, problem, {}, {}, {}, {}, {}, {}};
 #pragma omp for schedule(dynamic, 64)
     for (std::int64_t i = 0; i < problem.N; ++i) failed += !row(i);
   }

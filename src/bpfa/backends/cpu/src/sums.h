@@ -1,6 +1,6 @@
-// Sums over the rows of a chunk (docs/math.md section 4). Each function fills a tile of the result that no other
-// call touches, going through the rows in order: the result does not depend on the number of threads, and no
-// thread needs a copy of the whole.
+// Sums over the rows of a chunk (docs/math.md section 4). Every call adds to a part of the result that no other call
+// touches, and goes through the rows in order. So the result does not depend on the number of threads, and no thread
+// needs a copy of the whole.
 #pragma once
 
 #include "problem.h"
@@ -17,9 +17,9 @@ constexpr int kTile = bpfa::kColumnPadding;
 
 // --- Gibbs: a kept sample is a short list of active features ------------------------------------------------
 
-// Adds a tile of features x columns to the sums, and clears it.
+// Adds a tile of features x columns to the sums and sets it to zero.
 template <class Real>
-BPFA_INLINE void flush(const Globals<Real>& g, Real* tile, double* sums) {
+BPFA_INLINE void flush_tile(const Globals<Real>& g, Real* tile, double* sums) {
   for (int k = 0; k < g.K; ++k)
     for (int d = 0; d < kTile; ++d) {
       sums[static_cast<std::size_t>(k) * g.DP + d] += tile[k * kTile + d];
@@ -27,17 +27,19 @@ BPFA_INLINE void flush(const Globals<Real>& g, Real* tile, double* sums) {
     }
 }
 
+// For a tile of columns: the sums of x r or x y, of o x^2 where entries are missing, and of the squared residual.
 template <class Real>
 void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, int tile,
                     const Sums& sums, void* scratch) {
   constexpr int W = lanes<Real>;
   const int d0 = tile * kTile;
-  // Short sums in Real, in a tile that the first-level cache holds; long ones in double.
+  // Sums over some rows are accumulated in Real, in tiles that fit into the first-level cache, and these are added to
+  // the sums over all rows in double precision.
   Real* const product = static_cast<Real*>(scratch);
   Real* const square = product + static_cast<std::size_t>(g.K) * kTile;
   for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(g.K) * kTile; ++i) product[i] = 0;
   const Real* const phi = g.tiles + static_cast<std::size_t>(g.K) * d0;
-  const int kept_rows = bpfa::kSumRows / n_samples, rows_a_flush = kept_rows > 1 ? kept_rows : 1;
+  const int kept_rows = bpfa::kSamplesPerFlush / n_samples, rows_per_flush = kept_rows > 1 ? kept_rows : 1;
   double rr = 0;
   for (int slot = 0; slot < n_slots; ++slot) {
     const Real* y = chunk.y + static_cast<std::size_t>(slot) * g.DP + d0;
@@ -59,7 +61,7 @@ void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& ch
         r += odd;
         if (o) r *= load(o + d);
         row_rr += r * r;
-        // Joint sums want the data, factorised ones the residual.
+        // Joint sums need x y, factorised ones x r.
         const Vec<Real> other = sums.xy ? load(y + d) : r;
         for (j = 0; j < n; ++j) {
           Real* to = product + feature[j] * kTile + d;
@@ -77,14 +79,15 @@ void sparse_columns(const Globals<Real>& g, int n_samples, const Chunk<Real>& ch
         }
     }
     rr += static_cast<double>(horizontal_sum<Real>(row_rr));
-    if ((slot + 1) % rows_a_flush == 0 || slot + 1 == n_slots) {
-      flush(g, product, (sums.xy ? sums.xy : sums.xr) + d0);
-      if (o) flush(g, square, sums.zw2 + d0);
+    if ((slot + 1) % rows_per_flush == 0 || slot + 1 == n_slots) {
+      flush_tile(g, product, (sums.xy ? sums.xy : sums.xr) + d0);
+      if (o) flush_tile(g, square, sums.zw2 + d0);
     }
   }
   sums.rr[tile] += rr;
 }
 
+// The sums for features alone: how often each one is on, and its x^2.
 template <class Real>
 void sparse_features(const Globals<Real>&, int n_samples, const Chunk<Real>& chunk, int n_slots, const Sums& sums) {
   for (int slot = 0; slot < n_slots; ++slot) {
@@ -102,15 +105,15 @@ void sparse_features(const Globals<Real>&, int n_samples, const Chunk<Real>& chu
   }
 }
 
-// Whether the row of a slot is one that a task adds up.
+// Whether a task adds up the row in a slot.
 template <class Real>
-BPFA_INLINE bool concerns(const JointTask& task, const Globals<Real>& g, const Chunk<Real>& chunk, int slot) {
+BPFA_INLINE bool includes_row(const JointTask& task, const Globals<Real>& g, const Chunk<Real>& chunk, int slot) {
   if (task.over == JointTask::Over::kAll) return true;
   const bool observed = chunk.o[static_cast<std::size_t>(slot) * g.DP + task.column] != 0;
   return observed == (task.over == JointTask::Over::kObserved);
 }
 
-// Adds x x^T of some samples of a row, given as lists. Where few features are on, pair by pair.
+// Adds x x^T of all samples of a row, pair by pair. This is quicker if few features are on.
 template <class Real>
 BPFA_INLINE void add_pairs(const Globals<Real>& g, const Chunk<Real>& chunk, std::size_t first_list, int n_samples,
                            double sign, const JointTask& task) {
@@ -127,9 +130,9 @@ BPFA_INLINE void add_pairs(const Globals<Real>& g, const Chunk<Real>& chunk, std
   }
 }
 
-// The same where many features are on: all of them side by side, and kTogether samples at a time. What this leaves
-// below the diagonal is not looked at.
-constexpr int kTogether = 4, kFromWhole = 8;
+// The same for rows in which many features are on: the lists are expanded to dense vectors, kTogether samples at a
+// time. This also adds to entries below the diagonal, which are never read.
+constexpr int kTogether = 4, kAlignedFeatures = 8;
 
 template <class Real>
 BPFA_INLINE void add_products(const Globals<Real>& g, const Chunk<Real>& chunk, std::size_t first_list, int n_samples,
@@ -147,22 +150,24 @@ BPFA_INLINE void add_products(const Globals<Real>& g, const Chunk<Real>& chunk, 
       const double f0 = sign * rows[0][k], f1 = sign * rows[1][k], f2 = sign * rows[2][k], f3 = sign * rows[3][k];
       if (f0 == 0 && f1 == 0 && f2 == 0 && f3 == 0) continue;
       double* row = task.xx + static_cast<std::size_t>(k) * g.K;
-      // From a whole register on, which saves the odd ones at the start.
-      for (int l = k / kFromWhole * kFromWhole; l < g.K; ++l)
+      // Starts at a multiple of a register's width, which avoids a separate loop for the first few features.
+      for (int l = k / kAlignedFeatures * kAlignedFeatures; l < g.K; ++l)
         row[l] += (f0 * rows[0][l] + f1 * rows[1][l]) + (f2 * rows[2][l] + f3 * rows[3][l]);
     }
   }
 }
 
+// Adds x x^T over the rows of a task.
 template <class Real>
 void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chunk, int n_slots, const JointTask& task,
                   void* scratch) {
   const double sign = task.over == JointTask::Over::kMissing ? -1 : 1;
   for (int slot = 0; slot < n_slots; ++slot) {
-    if (!concerns(task, g, chunk, slot)) continue;
+    if (!includes_row(task, g, chunk, slot)) continue;
     const std::size_t first_list = static_cast<std::size_t>(slot) * (n_samples + 1);
     std::int64_t on = 0;
     for (int sample = 0; sample < n_samples; ++sample) on += chunk.count[first_list + sample];
+    // Dense products are quicker if on average more than a quarter of the features are on.
     if (4 * on > static_cast<std::int64_t>(n_samples) * g.K)
       add_products(g, chunk, first_list, n_samples, sign, task, static_cast<double*>(scratch));
     else
@@ -172,10 +177,11 @@ void sparse_joint(const Globals<Real>& g, int n_samples, const Chunk<Real>& chun
 
 // --- variational: every feature of every row counts ---------------------------------------------------------
 
-// out_kd += sum_i a_ik b_id for F features from k on: short sums in registers, long ones in double.
+// out_kd += sum_i a_ik b_id, or with a_ik^2 if Square, for F features from k on. Sums over blocks of rows are
+// accumulated in registers, and these are added to the sums over all rows in double precision.
 template <class Real, int F, bool Square>
-BPFA_INLINE void outer(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int k, int width,
-                       double* out, int out_stride) {
+BPFA_INLINE void add_outer_products(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int k,
+                                    int width, double* out, int out_stride) {
   constexpr int W = lanes<Real>, kBlock = 32;
   for (int d = 0; d < width; d += W) {
     for (int first = 0; first < n_slots; first += kBlock) {
@@ -198,14 +204,18 @@ BPFA_INLINE void outer(const Real* a, int a_stride, const Real* b, int b_stride,
   }
 }
 
+// The same for features first to last - 1.
 template <class Real, bool Square = false>
-void outer_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int first, int last, int width,
-                double* out, int out_stride) {
+void add_outer_products_of_tile(const Real* a, int a_stride, const Real* b, int b_stride, int n_slots, int first,
+                                int last, int width, double* out, int out_stride) {
   int k = first;
-  for (; k + 4 <= last; k += 4) outer<Real, 4, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
-  for (; k < last; ++k) outer<Real, 1, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
+  for (; k + 4 <= last; k += 4)
+    add_outer_products<Real, 4, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
+  for (; k < last; ++k)
+    add_outer_products<Real, 1, Square>(a, a_stride, b, b_stride, n_slots, k, width, out, out_stride);
 }
 
+// For a tile of features: all sums of the variational methods except those of x x^T.
 template <class Real>
 void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, int tile, const Sums& sums) {
   [[maybe_unused]] const FlushSubnormals flush_subnormals;
@@ -219,11 +229,14 @@ void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slot
     }
   }
   if (chunk.o) {
-    outer_tile<Real>(chunk.zw2, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.zw2, g.DP);
-    outer_tile<Real, true>(chunk.x, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.x2, g.DP);
+    add_outer_products_of_tile<Real>(chunk.zw2, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.zw2, g.DP);
+    add_outer_products_of_tile<Real, true>(chunk.x, g.KP, chunk.o, g.DP, n_slots, first, last, g.DP, sums.x2, g.DP);
   }
-  if (sums.xr) outer_tile<Real>(chunk.x, g.KP, chunk.residual, g.DP, n_slots, first, last, g.DP, sums.xr, g.DP);
-  if (sums.xy) outer_tile<Real>(chunk.x, g.KP, chunk.y, g.DP, n_slots, first, last, g.DP, sums.xy, g.DP);
+  if (sums.xr)
+    add_outer_products_of_tile<Real>(chunk.x, g.KP, chunk.residual, g.DP, n_slots, first, last, g.DP, sums.xr, g.DP);
+  if (sums.xy)
+    add_outer_products_of_tile<Real>(chunk.x, g.KP, chunk.y, g.DP, n_slots, first, last, g.DP, sums.xy, g.DP);
+  // What does not belong to any feature is added by the call for the first tile.
   if (tile == 0) {
     for (int slot = 0; slot < n_slots; ++slot) {
       const Real* r = chunk.residual + static_cast<std::size_t>(slot) * g.DP;
@@ -235,11 +248,12 @@ void dense_features(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slot
   }
 }
 
+// Adds E[x] E[x]^T over the rows of a task.
 template <class Real>
 void dense_joint(const Globals<Real>& g, const Chunk<Real>& chunk, int n_slots, const JointTask& task) {
   const double sign = task.over == JointTask::Over::kMissing ? -1 : 1;
   for (int slot = 0; slot < n_slots; ++slot) {
-    if (!concerns(task, g, chunk, slot)) continue;
+    if (!includes_row(task, g, chunk, slot)) continue;
     const Real* x = chunk.x + static_cast<std::size_t>(slot) * g.KP;
     for (int j = task.first; j < task.last; ++j) {
       const double factor = sign * x[j];

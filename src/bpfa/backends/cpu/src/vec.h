@@ -1,6 +1,7 @@
-// Vectors of one instruction set: the including file is compiled once for each, with BPFA_BYTES the width of
-// a register and BPFA_ISA a namespace of its own. Only plain functions of this file and builtins may be used
-// in such a file: a standard template compiled for a wide register could be picked by the linker for all.
+// Vectors for one instruction set. The file that includes this one is compiled once for each instruction set, with
+// BPFA_BYTES the width of a register and BPFA_ISA a namespace of its own. Such a file may only use functions of its own
+// namespace, always-inline functions and builtins. If it used a standard template, the linker might pick the copy
+// compiled for wide registers for the whole program, and older processors could not run it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct VecOf {
 template <class T>
 using Vec = typename VecOf<T>::type;
 
-// Integers as wide as a real number.
+// Integers that are as wide as a real number.
 template <class Real>
 struct Bits;
 template <>
@@ -40,9 +41,11 @@ using UInt = typename Bits<Real>::Unsigned;
 template <class Real>
 using SInt = typename Bits<Real>::Signed;
 
+// The number of lanes in a register.
 template <class Real>
 constexpr int lanes = BPFA_BYTES / static_cast<int>(sizeof(Real));
 
+// Vectors in memory must be aligned to the width of a register.
 template <class Real>
 BPFA_INLINE Vec<Real> load(const Real* p) {
   return *reinterpret_cast<const Vec<Real>*>(p);
@@ -51,19 +54,21 @@ template <class Real>
 BPFA_INLINE void store(Real* p, Vec<Real> v) {
   *reinterpret_cast<Vec<Real>*>(p) = v;
 }
+// A vector with the same number in every lane. Subtracting zero, unlike adding it, leaves even -0 as it is.
 template <class Real>
 BPFA_INLINE Vec<Real> splat(Real a) {
   return a - Vec<Real>{};
 }
+// The same bits as another type.
 template <class To, class From>
 BPFA_INLINE To bitcast(From v) {
-  static_assert(sizeof(To) == sizeof(From), "same width");
+  static_assert(sizeof(To) == sizeof(From), "bitcast: expected types of the same size");
   To result;
   __builtin_memcpy(&result, &v, sizeof(To));
   return result;
 }
 
-// One bit a lane: which lanes of a are greater than those of b, and which are not zero.
+// Masks with one bit for each lane: whether a is greater than b there, and whether a is not zero.
 #if defined(BPFA_X86) && BPFA_BYTES == 64
 BPFA_INLINE unsigned mask_greater(Vec<float> a, Vec<float> b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
@@ -104,7 +109,7 @@ BPFA_INLINE unsigned mask_nonzero(Vec<float> a) { return mask_of(a != 0.0f); }
 BPFA_INLINE unsigned mask_nonzero(Vec<double> a) { return mask_of(a != 0.0); }
 #endif
 
-// One lane, chosen at run time.
+// The number in a lane that is chosen at run time.
 template <class Real>
 BPFA_INLINE Real extract(Vec<Real> v, int lane) {
 #if defined(BPFA_X86) && BPFA_BYTES == 64
@@ -134,8 +139,9 @@ BPFA_INLINE V vsqrt(V v) {
 }
 #endif
 
-// While it lives, numbers too small for a full mantissa count as zero: x86 takes many times as long over them,
-// and features that are all but off are full of them.
+// While an object of this class exists, subnormal numbers count as zero: x86 takes many times as long to compute with
+// them, and features that are nearly off produce many. The bits 0x8040 of the control register flush subnormal results
+// to zero and treat subnormal inputs as zero.
 class FlushSubnormals {
 #if defined(BPFA_X86)
  public:

@@ -1,4 +1,5 @@
-// What all kernels share: the type of their numbers, random numbers by counter, sums over lanes.
+// What all kernels share: the type of their numbers, shared memory, random numbers that are a function of a counter,
+// and sums over the lanes of a warp.
 #pragma once
 
 #ifndef REAL
@@ -8,8 +9,9 @@ typedef REAL real;
 typedef long long int64;
 
 #define EVERY_LANE 0xffffffffu
-// Half a warp works on one row: the random words of 64 features come in blocks of sixteen. Or a whole warp, each half
-// of it with the same features and half of the row's observed columns.
+// The number of lanes that work on one row of the data in gibbs.cu. By default it is half a warp, because the random
+// words of 64 features come from sixteen blocks of Philox. It may be a whole warp; its two halves then look at the same
+// features, and each of them holds half of the row's observed columns.
 #ifndef ROW_LANES
 #define ROW_LANES 16
 #endif
@@ -24,13 +26,15 @@ __device__ inline float log_2(float x) { return log2f(x); }
 __device__ inline double log_2(double x) { return log2(x); }
 __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
-// A number that is as good as zero, and yet not zero: a feature that is on has a weight.
+// A number that is practically zero but not zero: x = 0 means that a feature is off, so a feature that is on must have
+// a weight other than zero.
 __device__ inline float smallest(float) { return 1e-37f; }
 __device__ inline double smallest(double) { return 1e-300; }
 
 // --- shared memory -------------------------------------------------------------------------------------------
 
-// By its 32-bit address: what is computed of one need not begin with where shared memory is.
+// Access to shared memory by 32-bit addresses. Computing with them takes fewer instructions and registers than
+// computing with generic 64-bit pointers, to which the base of shared memory has to be added.
 __device__ inline unsigned shared_address(const void* memory) {
   return static_cast<unsigned>(__cvta_generic_to_shared(memory));
 }
@@ -41,20 +45,24 @@ __device__ inline Number& at_shared(unsigned address) {
 
 // --- steps ---------------------------------------------------------------------------------------------------
 
-// Number and size of a step, where a graph of kernels finds them: it is replayed with the arguments that it was
-// recorded with. Other launches have them as arguments, and no moment.
+// The number and the size of a step, in the memory of the device. A recorded graph of kernels is replayed with the
+// arguments it was recorded with, so what differs between steps must be read from memory. Other launches pass both as
+// arguments and a null pointer instead of a Moment.
 struct Moment {
   double rho;
   unsigned step;
 };
 
-// Asked for whenever it is needed: a register that holds it for good is missed elsewhere.
+// Called wherever the number of the step is needed, because keeping it in a register throughout a kernel would leave
+// one register fewer for everything else.
 __device__ inline unsigned step_of(const Moment* moment, unsigned step) { return moment ? moment->step : step; }
 
-// --- random numbers: see philox.py ---------------------------------------------------------------------------
+// --- random numbers: see src/bpfa/_support/philox.py ----------------------------------------------------------
 
+// Kinds of draw, which keep the random words of different uses apart.
 enum Kind { UNIFORM = 0, NORMAL = 1, GLOBAL = 4 };
 
+// Philox4x32-10: turns the four words of a counter into four random words.
 __device__ inline uint4 philox(uint4 x, unsigned key0, unsigned key1) {
 #pragma unroll
   for (int i = 0; i < 10; ++i) {
@@ -67,19 +75,21 @@ __device__ inline uint4 philox(uint4 x, unsigned key0, unsigned key1) {
   return x;
 }
 
-// The words of features 64 g + 16 j + i, for j = 0..3, of one row.
+// The random words of features 64 g + 16 j + i of one row, for j = 0..3.
 __device__ inline uint4 row_words(Kind kind, int sweep, int64 id, unsigned step, int g, int i, unsigned key0,
                                   unsigned key1) {
   const unsigned high = static_cast<unsigned>(id >> 32) << 24;
   return philox(make_uint4(16 * g + i, high | kind << 16 | sweep, static_cast<unsigned>(id), step), key0, key1);
 }
 
+// Word j of a block.
 __device__ inline unsigned word_of(uint4 words, int j) {
   const unsigned low = j & 1 ? words.y : words.x, high = j & 1 ? words.w : words.z;
   return j & 2 ? high : low;
 }
 
-// Wichura's algorithm AS 241 (1988), PPND16: the inverse normal distribution function at (word + 1/2) / 2^32.
+// The inverse normal distribution function at (word + 1/2) / 2^32, by Wichura's algorithm AS 241 (1988), PPND16. The
+// second argument only selects the precision.
 __device__ inline double normal_of_word(unsigned word, double) {
   const double q = (word + 0.5) * 0x1p-32 - 0.5;
   if (fabs(q) < 0.425) {
@@ -133,12 +143,12 @@ __device__ inline double normal_of_word(unsigned word, double) {
   return word < 0x80000000u ? -p / d : p / d;
 }
 
-// The same, good to seven digits: by Giles's approximation of erfinv (2010) but in the tails, which have AS 241's
-// PPND7. Only one number in 300 is there, so that the lanes of a warp seldom wait for both.
+// The same to seven digits: by Giles's approximation of erfinv (2010), except in the tails, where PPND7 of AS 241 is
+// used. Only one number in 300 is in the tails, so the lanes of a warp seldom have to wait for both branches.
 __device__ inline float normal_of_word(unsigned word, float) {
   const bool below = word < 0x80000000u;
   const float tail = (static_cast<float>(below ? word : ~word) + 0.5f) * 0x1p-32f;
-  // -log(1 - (2 u - 1)^2)
+  // w = -log(1 - (2 u - 1)^2), the variable of Giles's polynomial.
   const float w = -0.693147180559945f * log2f(4.0f * tail * (1.0f - tail));
   if (w < 5.0f) {
     const float x = static_cast<float>(static_cast<int>(word ^ 0x80000000u)) * 0x1p-31f + 0x1p-32f, t = w - 2.5f;
@@ -161,7 +171,7 @@ __device__ inline float normal_of_word(unsigned word, float) {
 
 // --- lanes ---------------------------------------------------------------------------------------------------
 
-// Sum over the lanes of a row, or of a warp, in a fixed order; every lane gets it.
+// The sum over the lanes of a row or of a warp, in a fixed order; every lane gets the result.
 template <int Lanes, class Number>
 __device__ inline Number lane_sum(Number x) {
 #pragma unroll
@@ -169,7 +179,7 @@ __device__ inline Number lane_sum(Number x) {
   return x;
 }
 
-// The features that are on in a row, in a kept sample.
+// A feature that is on in a kept sample of a row, and its weight. The alignment allows both to be read at once.
 struct alignas(2 * sizeof(real)) Entry {
   int feature;
   real weight;

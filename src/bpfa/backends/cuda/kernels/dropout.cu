@@ -1,30 +1,33 @@
-// Entries that chains do not see: rows without them in front of the chains, and after them what the chains have left of
-// the whole rows. A warp a row.
+// Dropout: entries that the chains do not see. Before the chains run, the rows are copied without these entries. After
+// they have run, the residuals of the whole rows are computed from the kept samples. One warp processes one row.
 #include "common.cuh"
 
+// Loops over the rows, one warp for each.
 #define FOR_ROWS(row, n_rows)                                                                                  \
   for (int64 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, n_warps = gridDim.x * (blockDim.x / 32); \
        row < n_rows; row += n_warps)
 
-// The rows one after another, zero and not observed where an entry is missing or its random word is below `dropout`.
+// Copies the rows into dense matrices. An entry is zero and not visible if it is missing or if its random word is below
+// `dropout`.
 extern "C" __global__ void drop_entries(const real* values, const unsigned char* observed, const int64* ids,
                                         const int64* bases, const int* offsets, int64 n_rows, int D, unsigned dropout,
                                         unsigned key0, unsigned key1, unsigned step_number, const Moment* moment,
-                                        real* seen_values, unsigned char* seen) {
+                                        real* visible_values, unsigned char* visible) {
   FOR_ROWS(row, n_rows) {
     const int64 base = bases ? bases[ids[row]] : row * D;
     for (int d = threadIdx.x % 32; d < D; d += 32) {
-      // Columns have the words of sweep 0, as features have those of the others.
+      // Sweeps are counted from 1, so the words of sweep 0 are free to decide which columns are dropped.
       const uint4 words = row_words(UNIFORM, 0, ids[row], step_of(moment, step_number), d / 64, d % 16, key0, key1);
       const int64 at = base + offsets[d];
-      const bool sees = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= dropout;
-      seen_values[row * D + d] = sees ? values[at] : 0;
-      seen[row * D + d] = sees;
+      const bool is_visible = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= dropout;
+      visible_values[row * D + d] = is_visible ? values[at] : 0;
+      visible[row * D + d] = is_visible;
     }
   }
 }
 
-// Residuals of the kept samples over all that is observed, their squares, and what is observed.
+// Computes the residuals of the kept samples over all observed entries, their sum of squares for each row, and which
+// and how many entries are observed.
 extern "C" __global__ void whole_rows(const real* values, const unsigned char* observed, const int64* ids,
                                       const int64* bases, const int* offsets, int64 n_rows, int n_samples, int K, int D,
                                       const real* phi, const int* counts, const Entry* entries, real* residuals,

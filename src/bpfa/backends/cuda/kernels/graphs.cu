@@ -1,5 +1,5 @@
-// In front of a graph that is replayed and after it: what its kernels read is brought to where they look for it, and
-// what they leave to where it can stay.
+// Copies around the replay of a graph of kernels. The kernels of a graph always read and write the same memory, so
+// their input is copied there before the replay, and their output is copied from there afterwards.
 #include "common.cuh"
 
 __device__ inline void copy(int64 n, const int64* from, int64* to) {
@@ -8,7 +8,8 @@ __device__ inline void copy(int64 n, const int64* from, int64* to) {
     to[i] = from[i];
 }
 
-// The four arrays of a posterior, of words of eight bytes; and where a step begins, the ids of its rows and its moment.
+// Copies the four arrays of a posterior, in words of eight bytes. Before a replay it also copies the ids of the rows
+// and sets the moment; afterwards `moment` is null and n_ids is zero.
 extern "C" __global__ void copy_step(int64 n_ab, const int64* ab, int64* to_ab, int64 n_state, const int64* state,
                                      int64* to_state, int64 n_precision, const int64* precision, int64* to_precision,
                                      int64 n_linear, const int64* linear, int64* to_linear, int64 n_ids,

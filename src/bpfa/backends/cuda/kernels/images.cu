@@ -1,8 +1,8 @@
-// From patches back to a picture: predictions of overlapping patches, averaged pixel by pixel in a fixed order.
+// From patches back to a picture: the predictions of overlapping patches are averaged pixel by pixel, in a fixed order.
 #include "common.cuh"
 
-// Puts the prediction sum_k x_k phi_k of a draw into the mean and the squares of the draws so far, by Welford's
-// update; a warp a patch.
+// Includes the prediction sum_k x_k phi_k of another draw in the mean of all draws and in the sum of squared deviations
+// from it, by Welford's update. One warp processes one patch.
 extern "C" __global__ void __launch_bounds__(256)
     add_prediction(const int* counts, const Entry* entries, const real* phi_rows, int64 n_rows, int K, int D,
                    int n_before, real* mean, real* squares) {
@@ -24,8 +24,9 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
-// Adds the patches that begin in rows [first_y, last_y) of starts of one slice to the pixels they cover. A pixel at y
-// is covered by the starts from first_over_y[y] to last_over_y[y], and so along x.
+// Adds to the pixels of one slice the patches that cover them and whose start along y is number first_y to last_y - 1.
+// The pixel at y is covered by the starts numbered first_over_y[y] to last_over_y[y], and likewise along x. A patch has
+// the weight 1 / (variance + noise), times `empty_weight` if none of its entries is observed.
 extern "C" __global__ void fold_patches(const real* mean, const real* squares, const int* n_observed, int n_draws,
                                         double noise, double empty_weight, int slice, int first_y, int last_y,
                                         int n_starts_x, const int* starts_y, const int* starts_x,
@@ -39,23 +40,23 @@ extern "C" __global__ void fold_patches(const real* mean, const real* squares, c
   const int channel = i % n_channels, x = i / n_channels % width, y = i / n_channels / width;
   const int D = patch_height * patch_width * n_channels;
   double sum_weight = 0, sum_first = 0, sum_second = 0;
-  bool any = false;
+  bool any_observed = false;
   for (int row = max(first_y, first_over_y[y]); row < min(last_y, last_over_y[y] + 1); ++row) {
     for (int column = first_over_x[x]; column <= last_over_x[x]; ++column) {
       const int64 patch = static_cast<int64>(row - first_y) * n_starts_x + column;
       const int d = ((y - starts_y[row]) * patch_width + x - starts_x[column]) * n_channels + channel;
-      const bool some = n_observed[patch] > 0;
+      const bool has_observed = n_observed[patch] > 0;
       const double m = mean[patch * D + d], variance = squares[patch * D + d] / (n_draws - 1);
-      const double share = (some ? 1.0 : empty_weight) / (variance + noise);
-      sum_weight += share;
-      sum_first += share * m;
-      sum_second += share * (variance + m * m);
-      any |= some;
+      const double patch_weight = (has_observed ? 1.0 : empty_weight) / (variance + noise);
+      sum_weight += patch_weight;
+      sum_first += patch_weight * m;
+      sum_second += patch_weight * (variance + m * m);
+      any_observed |= has_observed;
     }
   }
   const int64 at = slice * n + i;
   weight[at] += sum_weight;
   first[at] += sum_first;
   second[at] += sum_second;
-  informed[at] |= any;
+  informed[at] |= any_observed;
 }

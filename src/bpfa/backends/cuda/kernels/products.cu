@@ -1,13 +1,15 @@
-// Products of matrices where those of cuBLAS cannot be used: it refuses to be recorded in a graph.
+// Products of matrices for use inside recorded graphs, where cuBLAS cannot be used because its calls refuse to be
+// recorded.
 #include "common.cuh"
 
-// Rows of either matrix that a block multiplies, columns that it looks at together, and rows of a thread.
+// Rows of either matrix that a block multiplies, columns that it holds in shared memory at a time, and rows of either
+// matrix that a thread multiplies.
 constexpr int kTile = 64, kColumns = 16, kRows = 4;
 
-// C = A B^T of matrices of n_a and n_b rows and D columns each; 256 threads.
+// C = A B^T, where A has n_a rows, B has n_b rows, and both have D columns; 256 threads.
 extern "C" __global__ void __launch_bounds__(256)
     products_of_rows(const real* A, int64 n_a, const real* B, int64 n_b, int D, real* C) {
-  // With a row more, so that threads that write columns are in different banks.
+  // Padded by one row, so that threads that write different columns use different banks.
   __shared__ real a[kColumns][kTile + 1], b[kColumns][kTile + 1];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;
   const int64 first_a = static_cast<int64>(blockIdx.y) * kTile, first_b = static_cast<int64>(blockIdx.x) * kTile;

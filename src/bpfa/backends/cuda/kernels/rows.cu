@@ -1,11 +1,12 @@
-// Rows as dense matrices: from where they are to one after another.
+// Gathers the rows of a batch into dense matrices, and counts observed entries.
 #include "common.cuh"
 
-// Entry d of row i is at bases[ids[i]] + offsets[d], or at i D + offsets[d] without bases; missing ones become zero.
+// Entry d of row i is at bases[ids[i]] + offsets[d], or at i D + offsets[d] if bases is null. Missing entries become
+// zero in `dense`; `indicators` is 1 at observed entries and 0 at missing ones. Either output may be null.
 extern "C" __global__ void gather_rows(const real* values, const unsigned char* observed, const int64* ids,
                                        const int64* bases, const int* offsets, int64 n_rows, int D, real* dense,
-                                       real* shown) {
-  // A warp a row.
+                                       real* indicators) {
+  // One warp processes one row.
   const int lane = threadIdx.x % 32, n_warps = gridDim.x * (blockDim.x / 32);
   for (int64 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; row < n_rows; row += n_warps) {
     const int64 base = bases ? bases[ids[row]] : row * D;
@@ -13,12 +14,12 @@ extern "C" __global__ void gather_rows(const real* values, const unsigned char* 
       const int64 at = base + offsets[d];
       const bool o = observed == nullptr || observed[at];
       if (dense) dense[row * D + d] = o ? values[at] : 0;
-      if (shown) shown[row * D + d] = o ? 1 : 0;
+      if (indicators) indicators[row * D + d] = o ? 1 : 0;
     }
   }
 }
 
-// How many entries of each row of a source are observed.
+// Counts the observed entries of each row of a source of data.
 extern "C" __global__ void count_observed(const unsigned char* observed, const int64* bases, const int* offsets,
                                           int64 n_rows, int D, int* counts) {
   const int64 row = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;

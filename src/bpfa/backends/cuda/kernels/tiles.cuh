@@ -1,13 +1,14 @@
-// The dictionary as tiles of sixteen features: column d of a tile is at d * TILE_STRIDE, its features one after
-// another. The odd stride keeps a feature's entries in different columns in different banks. One more column, of
-// zeros, is where places point that are not observed.
+// The dictionary in tiles of sixteen features. Column d of a tile begins at d * TILE_STRIDE, and its features are
+// adjacent. The stride is odd, so that the entries of one feature in different columns are in different banks. An
+// additional column of zeros stands in for columns that are not observed.
 #pragma once
 
 #include "common.cuh"
 
 #define TILE_STRIDE 17
 
-// Where the tiles are while rows go through them: all in shared memory, two at a time, or left where they are.
+// Where the tiles are while rows go through them: all of them in shared memory, two at a time in shared memory, or in
+// global memory.
 #define TILES_RESIDENT 0
 #define TILES_STREAMED 1
 #define TILES_GLOBAL 2
@@ -15,7 +16,7 @@
 #define TILES TILES_RESIDENT
 #endif
 
-// All threads of a block must ask for the tiles 0, 1, ..., n - 1, 0, 1, ... together.
+// Gives access to the tiles. All threads of a block must ask for the tiles 0, 1, ..., n - 1, 0, 1, ... together.
 class Tiles {
  public:
   __device__ Tiles(const real* from, real* shared, int n_tiles, int n_columns)
@@ -28,7 +29,7 @@ class Tiles {
 #endif
   }
 
-  // A multiple of four numbers, so that tiles can be copied sixteen bytes at a time.
+  // The size of a tile in numbers. It is a multiple of four, so that tiles can be copied sixteen bytes at a time.
   __device__ static int tile_size(int n_columns) { return ((n_columns + 1) * TILE_STRIDE + 3) / 4 * 4; }
 
   __device__ const real* get(int tile) {
@@ -36,7 +37,8 @@ class Tiles {
     return shared_ + tile * size_;
 #elif TILES == TILES_STREAMED
     fetched();
-    // The tile is there for all, and nobody is at the one before it, whose place the next one takes.
+    // Now the tile has arrived for all threads, and none of them still uses the previous one, which the next one
+    // replaces.
     __syncthreads();
     const real* here = shared_ + stage_ * size_;
     stage_ ^= 1;
@@ -47,7 +49,7 @@ class Tiles {
 #endif
   }
 
-  // Nothing may be on its way when a block ends.
+  // A block must not end while a copy is under way.
   __device__ void finish() {
 #if TILES == TILES_STREAMED
     fetched();
@@ -55,6 +57,7 @@ class Tiles {
   }
 
  private:
+  // Starts to copy a tile into the current one of the two places in shared memory.
   __device__ void fetch(int tile) {
     const char* source = reinterpret_cast<const char*>(from_ + static_cast<int64>(tile) * size_);
     char* to = reinterpret_cast<char*>(shared_ + stage_ * size_);
@@ -68,6 +71,7 @@ class Tiles {
 #endif
     }
   }
+  // Waits for the copies of this thread.
   __device__ static void fetched() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");

@@ -1,7 +1,9 @@
-// Coordinate ascent: spike-and-slab and mean field (docs/math.md section 4). Every feature of every row moves at every
-// visit, so a warp has a row, its residual in registers, a column (or several) a lane.
+// Coordinate ascent for the variational methods, spike-and-slab and mean field (docs/math.md section 4). Every feature
+// of every row changes at every visit, so a warp works on one row and has its residual in registers, with one or more
+// columns in each lane.
 //
-// Variants, by macro: MEAN_FIELD or spike-and-slab, COLUMNS (of a lane), REAL.
+// Variants, selected by macro: MEAN_FIELD, 1 for mean field and 0 for spike-and-slab; COLUMNS, the number of columns in
+// a lane; REAL.
 #include "common.cuh"
 
 #ifndef MEAN_FIELD
@@ -13,9 +15,12 @@
 
 __device__ inline real sigmoid(real x) { return 1 / (1 + power_of_2(static_cast<real>(-LOG2_E) * x)); }
 
+// `indicators` is 1 at observed entries and 0 at missing ones, or null if nothing is missing. phi2_observed and
+// s_observed are the sums of phi^2 and of phi^2 + v over the observed columns of each row; if nothing is missing,
+// observed_stride is 0 and all rows share them. theta and m hold the start, and are replaced by the result.
 extern "C" __global__ void __launch_bounds__(256)
-    variational(const real* dense, const real* shown, int64 n_rows, int K, int D, const real* phi_rows,
-                const real* phi2_seen, const real* s_seen, int64 seen_stride, const real* logit2,
+    variational(const real* dense, const real* indicators, int64 n_rows, int K, int D, const real* phi_rows,
+                const real* phi2_observed, const real* s_observed, int64 observed_stride, const real* logit2,
                 const double* precisions, int n_sweeps, real* theta, real* m, real* kappa, real* residuals) {
   const int lane = threadIdx.x % 32;
   const real g_o = static_cast<real>(precisions[0]), g_w = static_cast<real>(precisions[1]);
@@ -26,18 +31,19 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int i = 0; i < COLUMNS; ++i) {
       const int d = lane + 32 * i;
       residual[i] = d < D ? dense[row * D + d] : 0;
-      o[i] = d < D && (shown == nullptr || shown[row * D + d] != 0) ? 1 : 0;
+      o[i] = d < D && (indicators == nullptr || indicators[row * D + d] != 0) ? 1 : 0;
     }
-    // The start, x = theta m, is taken out of the residual first.
+    // In the first pass, numbered -1, the contribution of the starting values x = theta m is subtracted from the
+    // residual.
     for (int sweep = -1; sweep < n_sweeps; ++sweep) {
       for (int k0 = 0; k0 < K; k0 += 32) {
         const int own = k0 + lane;
         const int64 at = row * K + own;
-        const bool there = own < K;
-        real theta_k = there ? theta[at] : 0, m_k = there ? m[at] : 0, kappa_k = g_w;
-        const real s = there ? s_seen[row * seen_stride + own] : 0;
-        const real phi2 = there ? phi2_seen[row * seen_stride + own] : 0;
-        const real logit = there ? logit2[own] * static_cast<real>(1 / LOG2_E) : 0;
+        const bool exists = own < K;
+        real theta_k = exists ? theta[at] : 0, m_k = exists ? m[at] : 0, kappa_k = g_w;
+        const real s = exists ? s_observed[row * observed_stride + own] : 0;
+        const real phi2 = exists ? phi2_observed[row * observed_stride + own] : 0;
+        const real logit = exists ? logit2[own] * static_cast<real>(1 / LOG2_E) : 0;
         if (sweep < 0 && __ballot_sync(EVERY_LANE, theta_k * m_k != 0) == 0) continue;
         for (int i = 0; i < min(32, K - k0); ++i) {
           const real* feature = phi_rows + static_cast<int64>(k0 + i) * D + lane;
@@ -47,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(256)
             phi[j] = lane + 32 * j < D ? feature[32 * j] : 0;
             product += phi[j] * residual[j];
           }
-          // Every lane judges its own feature; that of lane i counts.
-          real x = theta_k * m_k, grown = x;
+          // Every lane evaluates its own feature, but only the result of lane i, whose feature is current, is used.
+          real x = theta_k * m_k, change_of_x = x;
           if (sweep >= 0) {
             const real c = lane_sum<32>(product) + x * phi2;
             const real precision = g_w + g_o * (MEAN_FIELD ? theta_k * s : s), variance = 1 / precision;
@@ -61,18 +67,18 @@ extern "C" __global__ void __launch_bounds__(256)
             const real log_odds = odds + real(0.5) * g_o * c * mean;
 #endif
             const real probability = sigmoid(log_odds);
-            grown = probability * mean - x;
+            change_of_x = probability * mean - x;
             if (lane == i) {
               theta_k = probability;
               m_k = mean;
               kappa_k = precision;
             }
           }
-          const real change = __shfl_sync(EVERY_LANE, grown, i);
+          const real change = __shfl_sync(EVERY_LANE, change_of_x, i);
 #pragma unroll
           for (int j = 0; j < COLUMNS; ++j) residual[j] -= change * phi[j] * o[j];
         }
-        if (sweep >= 0 && there) {
+        if (sweep >= 0 && exists) {
           theta[at] = theta_k;
           m[at] = m_k;
           if (sweep + 1 == n_sweeps) kappa[at] = kappa_k;
