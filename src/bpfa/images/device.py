@@ -1,4 +1,4 @@
-"""From patches back to a picture on a device: the host sees only the picture."""
+"""Restore a picture from its patches on a GPU, so that only the picture is copied to the host."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.view import blocks_of
+from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows
-from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.progress import Posterior
 from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["can_restore", "restore_on_device"]
 
-# Bytes that the predictions and samples of a strip of patches may take.
+# Largest number of bytes for the predictions and samples of a strip of patches.
 STRIP_BYTES = 2**31
 
 
 def can_restore(posterior: Posterior, algorithm: Algorithm) -> TypeGuard[GlobalPosterior]:
-    """Return whether patches can be drawn on the device: where z is drawn given a draw of the globals."""
+    """Return whether the device can draw patches: only if z is drawn given a draw of the global variables."""
     return (
         isinstance(algorithm.local, Gibbs)
         and algorithm.view == "sampled"
@@ -38,14 +38,14 @@ def can_restore(posterior: Posterior, algorithm: Algorithm) -> TypeGuard[GlobalP
 def restore_on_device(
     rows: PatchRows, posterior: GlobalPosterior, algorithm: Algorithm, *, n_draws: int, stream: Stream
 ) -> Restored:
-    """Restore a picture from its patches: `bpfa.images.restore.restore` with the same draws.
+    """Restore a picture from its patches, as `bpfa.images.restore.restore` does, with the same draws.
 
     Parameters
     ----------
     rows : PatchRows
     posterior : GlobalPosterior
     algorithm : Algorithm
-        One that `can_restore` accepts.
+        An algorithm that `can_restore` accepts.
     n_draws : int
     stream : Stream
     """
@@ -56,6 +56,8 @@ def restore_on_device(
 
 
 class _Restoration:
+    """A restoration in progress: the draws, and the sums over patches for every pixel, all on the device."""
+
     def __init__(
         self, rows: PatchRows, posterior: GlobalPosterior, local: Gibbs, n_draws: int, stream: Stream
     ) -> None:
@@ -74,7 +76,7 @@ class _Restoration:
         self.informed = cupy.zeros(rows.shape, cupy.uint8)
 
     def restored(self) -> Restored:
-        """Go through the strips of all slices and return the picture."""
+        """Add the strips of all slices and return the picture."""
         cupy, rows = cupy_module(), self.rows
         K, D = self.views[0].phi.shape
         patches = STRIP_BYTES // (12 * K + 16 * D)
@@ -111,7 +113,7 @@ class _Restoration:
 def _covering(
     starts: NDArray[np.int64], size: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last of the starts whose patches cover each place along an axis.
+    """Return for each position along an axis the index of the first and last patch that cover it.
 
     Examples
     --------
