@@ -222,6 +222,16 @@ def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: R
     plan : RestorationPlan
     model : BPFA
     restored : Restored
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12), np.arange(10)).astype(np.uint8))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> plan = plan_restoration(canvas, options, noisy=True)
+    >>> model = fit_patches(canvas, plan)
+    >>> result = image_result(canvas, plan, model, restore_from_model(canvas, plan, model))
+    >>> result.image.shape, result.image.dtype, result.patch_size
+    ((12, 10), dtype('uint8'), (4, 4))
     """
     noise_std = model.posterior_.noise_std * canvas.scale
     return ImageResult(

@@ -16,7 +16,16 @@ __all__ = ["ImageResult"]
 
 @dataclass(frozen=True)
 class ImageResult:
-    """A restored picture, its uncertainty, and the model that restored it."""
+    """A restored picture, its uncertainty, and the model that restored it.
+
+    Examples
+    --------
+    >>> from bpfa import denoise
+    >>> picture = np.add.outer(np.arange(12.0), np.arange(10.0))
+    >>> result = denoise(picture, patch_size=3, n_components=4, max_steps=5, random_state=0)
+    >>> result.image.shape, result.std.shape, len(result.history["step"]), result.patch_size
+    ((12, 10), (12, 10), 5, (3, 3))
+    """
 
     image: NDArray[Any] = field(repr=False)
     """The restored picture, with the shape and type of the original."""
