@@ -9,7 +9,8 @@ import pytest
 from bpfa import ALGORITHMS, algorithm
 from bpfa._support.philox import Stream
 from bpfa.images import PatchRows
-from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, PatchDraws, restore
+from bpfa.images.canvas import Canvas
+from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, STRIP_PATCHES, PatchDraws, restore, restore_canvas
 from bpfa.inference.starts import random_posterior
 
 
@@ -124,3 +125,40 @@ def test_threads_change_not_a_bit(pictures):
     for other in others:
         for ours, theirs in zip(one, other, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.fixture
+def canvas():
+    rng = np.random.default_rng(0)
+    mask = rng.random((14, 12)) < 0.4
+    mask[:6, :6] = True
+    return Canvas.of(rng.normal(size=mask.shape), mask)
+
+
+@pytest.mark.parametrize("name", ["gibbs-ssvi", "mf-svi"])
+def test_a_canvas_is_restored_by_its_patches(canvas, name):
+    rows, chosen = canvas.patches((3, 3), 2), algorithm(name, n_jobs=1)
+    posterior = random_posterior(rows, 5, seed=0, noise_share=0.1, features_per_row=2.5)
+    draws = PatchDraws(posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
+    expected = restore(rows, draws, rows.strips(STRIP_PATCHES))
+    restored = restore_canvas(canvas, (3, 3), 2, posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
+    for ours, theirs in zip(restored, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_all_patches_can_have_equal_weights(canvas):
+    rows, chosen = canvas.patches((3, 3)), algorithm("gibbs-ssvi", n_jobs=1)
+    posterior = random_posterior(rows, 5, seed=0, noise_share=0.1, features_per_row=2.5)
+    draws = PatchDraws(posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
+    # With much noise the variances of the predictions do not matter.
+    draws.noise *= 1e9
+    expected = restore(rows, draws, rows.strips(100))
+    equal, weighted = (
+        restore_canvas(
+            canvas, (3, 3), 1, posterior, chosen, n_draws=3, stream=Stream.from_seed(0), equal_weights=equal
+        )
+        for equal in (True, False)
+    )
+    for ours, theirs in zip(equal, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+    assert np.abs(weighted.mean - equal.mean).max() > 0.01

@@ -51,7 +51,7 @@ def thread_count(n_jobs: int | None = None) -> int:
     >>> thread_count(1)
     1
     """
-    return _native.thread_count(n_jobs or 0)
+    return _native.thread_count(check_jobs(n_jobs) or 0)
 
 
 @contextmanager

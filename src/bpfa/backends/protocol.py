@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows
+from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
 
-__all__ = ["Backend", "PatchAverage", "Step", "Workspace"]
+__all__ = ["Backend", "Step", "Workspace"]
 
 Step = Callable[..., Any]
 """From a posterior, a batch, an algorithm, `step`, `rho` and `stream` to the posterior after a step."""
@@ -56,15 +57,6 @@ class Workspace:
     ) -> Any:
         """Return what `make_step` returns; a device may replay a recording of it instead."""
         return make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
-
-
-class PatchAverage(NamedTuple):
-    """A picture as its overlapping patches predict it: slices x height x width x channels each."""
-
-    mean: Array
-    std: Array
-    informed: NDArray[np.bool_]
-    """Whether any patch over the pixel has an observed pixel."""
 
 
 class Backend(ABC):
@@ -123,19 +115,10 @@ class Backend(ABC):
         return values
 
     def restore_patches(
-        self,
-        rows: PatchRows,
-        posterior: Posterior,
-        algorithm: Any,
-        *,
-        n_draws: int,
-        stream: Stream,
-        noise_weight: float,
-        empty_weight: float,
-    ) -> PatchAverage | None:
-        """Predict all patches and average them, without leaving the device.
+        self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
+    ) -> Restored | None:
+        """Predict all patches and average them without leaving the device.
 
         None where the backend has no way of its own, and the general one of `bpfa.images` has to serve.
-        `noise_weight` and `empty_weight` say how predictions are weighted; see `bpfa.images.restore`.
         """
         return None

@@ -1,4 +1,4 @@
-"""bpfa inpaint and bpfa denoise."""
+"""The commands `bpfa inpaint` and `bpfa denoise`, which differ only in the function that they call."""
 
 from __future__ import annotations
 
@@ -48,82 +48,63 @@ Image = Annotated[Path, typer.Argument(metavar="IN", help="Image: .png .jpg .tif
 Restored = Annotated[Path, typer.Argument(metavar="OUT", help="Image to write.")]
 
 
-def inpaint(
-    context: typer.Context,
-    source: Image,
-    target: Restored,
-    mask: Mask = None,
-    missing: Missing = None,
-    std: Std = None,
-    report: Report = None,
-    patch: Patch = None,
-    stride: Stride = None,
-    channel_axis: ChannelAxis = None,
-    stack_axis: StackAxis = None,
-    components: Components = None,
-    algorithm: AlgorithmName = "gibbs-ssvi",
-    init: Init = None,
-    dropout: Dropout = None,
-    max_epochs: MaxEpochs = None,
-    max_steps: MaxSteps = None,
-    max_time: MaxTime = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "auto",
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+def _command(name: str, description: str) -> Callable[..., None]:
+    """Return the command that restores an image by the function of this name in the library."""
+
+    def command(
+        context: typer.Context,
+        source: Image,
+        target: Restored,
+        mask: Mask = None,
+        missing: Missing = None,
+        std: Std = None,
+        report: Report = None,
+        patch: Patch = None,
+        stride: Stride = None,
+        channel_axis: ChannelAxis = None,
+        stack_axis: StackAxis = None,
+        components: Components = None,
+        algorithm: AlgorithmName = "gibbs-ssvi",
+        init: Init = None,
+        dropout: Dropout = None,
+        max_epochs: MaxEpochs = None,
+        max_steps: MaxSteps = None,
+        max_time: MaxTime = None,
+        seed: Seed = 0,
+        jobs: Jobs = None,
+        device: Device = "auto",
+        force: Force = False,
+        quiet: Quiet = False,
+        as_json: Json = False,
+    ) -> None:
+        _restore(context, getattr(bpfa, name))
+
+    command.__name__, command.__doc__ = name, description
+    return command
+
+
+inpaint = _command(
+    "inpaint",
     """Fill in the missing pixels of an image.
 
-    What is missing is NaN, transparent, of the value --missing, or shown by a --mask. Pixels that are there
-    stay as they are.
-    """
-    from bpfa.images import inpaint
+    A pixel is missing if it is NaN or transparent, has the value --missing, or is marked by --mask. All other
+    pixels stay as they are.
+    """,
+)
+denoise = _command(
+    "denoise",
+    """Remove the noise from an image.
 
-    _restore(context, inpaint)
-
-
-def denoise(
-    context: typer.Context,
-    source: Image,
-    target: Restored,
-    mask: Mask = None,
-    missing: Missing = None,
-    std: Std = None,
-    report: Report = None,
-    patch: Patch = None,
-    stride: Stride = None,
-    channel_axis: ChannelAxis = None,
-    stack_axis: StackAxis = None,
-    components: Components = None,
-    algorithm: AlgorithmName = "gibbs-ssvi",
-    init: Init = None,
-    dropout: Dropout = None,
-    max_epochs: MaxEpochs = None,
-    max_steps: MaxSteps = None,
-    max_time: MaxTime = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "auto",
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Take the noise out of an image.
-
-    The level of the noise is learned. Pixels that are missing, as bpfa inpaint has it, are filled in.
-    """
-    from bpfa.images import denoise
-
-    _restore(context, denoise)
+    The noise level is learned. Missing pixels, as defined for bpfa inpaint, are filled in.
+    """,
+)
 
 
 def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     """Read the image, restore it, and write what was asked for."""
     given = context.params
     if given["mask"] is not None and given["missing"] is not None:
-        raise typer.BadParameter("--mask and --missing: expected one of them.")
+        raise typer.BadParameter("--mask and --missing: expected at most one of them.")
     voice = Voice(quiet=given["quiet"], as_json=given["as_json"])
     outputs = Outputs(force=given["force"])
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
@@ -138,7 +119,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     missing = _missing(picture, given["mask"], given["missing"])
     if restore.__name__ == "inpaint" and not missing.any():
         raise ValueError(
-            f"{picture.path}: no pixel is missing; say which are by --mask or --missing, or use bpfa denoise"
+            f"{picture.path}: no pixel is missing; expected --mask or --missing, or bpfa denoise"
         )
     axes = {"channel_axis": picture.channel_axis, "stack_axis": picture.stack_axis}
     settings = {**axes, **fit_settings(context)}
@@ -160,7 +141,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
 
 
 def _tell(voice: Voice, name: str, written: dict[str, Path], result: Any) -> None:
-    """Say what came out."""
+    """Print a summary of the result."""
     kinds = {"OUT": "image", "--std": "std", "--report": "report"}
     document = {
         "written": {kinds[argument]: path for argument, path in written.items()},
@@ -195,18 +176,18 @@ def _missing(picture: Picture, mask: Path | None, value: float | None) -> NDArra
     elif value is not None and not np.isnan(value):
         equal = values == value
         if picture.channel_axis is not None:
-            # A black pixel has no colour at all; a red one just has no green.
+            # A pixel is missing only if all of its channels have the value: a red pixel merely has no green.
             equal = _with_channels(equal.all(axis=picture.channel_axis), picture)
         if path.suffix.lower() in JPEG:
             warnings.warn(
-                f"{path}: JPEG blurs values, so that few are exactly {value:g}; use --mask", stacklevel=2
+                f"{path}: JPEG blurs values, so few are exactly {value:g}; use --mask", stacklevel=2
             )
         missing |= equal
     return missing
 
 
 def _with_channels(mask: NDArray[np.bool_], picture: Picture) -> NDArray[np.bool_]:
-    """Return a mask of pixels as one of the whole shape."""
+    """Return a mask of pixels in the shape of the image; a mask without channels applies to all of them."""
     if mask.shape == picture.values.shape or picture.channel_axis is None:
         return mask
     return np.broadcast_to(np.expand_dims(mask, picture.channel_axis), picture.values.shape)

@@ -17,6 +17,7 @@ from bpfa.cli.options import (
     Device,
     Dropout,
     Force,
+    HeldOut,
     Init,
     Jobs,
     Json,
@@ -25,7 +26,9 @@ from bpfa.cli.options import (
     MaxEpochs,
     MaxSteps,
     MaxTime,
+    Patience,
     Quiet,
+    Revise,
     Seed,
     fit_settings,
 )
@@ -60,17 +63,9 @@ def fit(
     max_epochs: MaxEpochs = None,
     max_steps: MaxSteps = None,
     max_time: MaxTime = None,
-    held_out: Annotated[
-        float, typer.Option(help="Share of the entries to hide from the fit and score.")
-    ] = 0.0,
-    patience: Annotated[
-        int | None,
-        typer.Option(min=1, help="End when so many held-out scores have not improved, and keep the best."),
-    ] = None,
-    revise: Annotated[
-        bool,
-        typer.Option("--revise", help="Drop, merge and add features where held-out scores improve by it."),
-    ] = False,
+    held_out: HeldOut = 0.0,
+    patience: Patience = None,
+    revise: Revise = False,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the fit here while it runs.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     seed: Seed = 0,

@@ -1,4 +1,4 @@
-"""Patches of a picture as rows of a matrix, gathered when they are asked for."""
+"""Patches of a picture as rows of a matrix, copied out of the picture only when they are asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["PatchRows", "Strip", "starts"]
 
 
 def starts(length: int, size: int, stride: int) -> NDArray[np.int64]:
-    """Return where patches begin along an axis, so that they cover it: the last one ends at the border.
+    """Return where patches begin along an axis.
+
+    Patches begin every `stride` pixels, and one more patch ends at the border where the regular ones do not
+    reach it, so that every pixel is covered.
 
     Examples
     --------
@@ -25,19 +28,21 @@ def starts(length: int, size: int, stride: int) -> NDArray[np.int64]:
 
 
 class Strip(NamedTuple):
-    """Patches of one slice that begin in some consecutive rows of starts."""
+    """All patches of one slice that begin at some consecutive values of y."""
 
     slice: int
+    """Index of the slice in the stack."""
     y: NDArray[np.int64]
-    """Where the rows of starts are."""
+    """Values of y at which the patches begin."""
     ids: NDArray[np.int64]
-    """The patches, one row of starts after another."""
+    """Numbers of the patches, ordered by y and then by x."""
 
 
 class PatchRows:
-    """The patches of a stack of pictures, as a source of rows that holds no more than the pictures.
+    """The patches of a stack of pictures as a source of rows, which keeps only the pictures in memory.
 
-    Patches are numbered along x, then y, then slices. A row lists the pixels of a patch by y, x and channel.
+    Patches are numbered slice by slice, within a slice by y, and then by x. A row lists the values of a patch
+    by y, then by x, then by channel.
 
     Parameters
     ----------
@@ -46,7 +51,7 @@ class PatchRows:
     size : pair of int
         Height and width of a patch.
     stride : int
-        Pixels from one patch to the next.
+        Distance in pixels from one patch to the next, along both axes.
 
     Examples
     --------
@@ -78,9 +83,9 @@ class PatchRows:
         return Batch(self.picture_values.ravel()[entries], self.picture_observed.ravel()[entries], ids)
 
     def first_entries(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return where patches begin in the pictures, whose entries are counted one after another.
+        """Return the position of each patch's first entry in the flattened array of the pictures.
 
-        Entry d of a patch is `offsets[d]` further. All patches by default.
+        Entry d of a patch follows `offsets[d]` positions later. By default the result covers all patches.
         """
         picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
@@ -89,7 +94,7 @@ class PatchRows:
         return first
 
     def strips(self, n_patches: int) -> list[Strip]:
-        """Return all patches, in strips of about so many."""
+        """Return all patches in strips of at most `n_patches`, but at least all patches that share one y."""
         per_row, per_slice = len(self.x), len(self.x) * len(self.y)
         height = max(1, n_patches // per_row)
         return [

@@ -1,7 +1,7 @@
-"""Restore pictures from few or noisy pixels."""
+"""Restore pictures of which few pixels are observed, or whose pixels are noisy."""
 
 from bpfa.data.patches import PatchRows
-from bpfa.images.restoration import denoise, inpaint
+from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
 
 __all__ = ["ImageResult", "PatchRows", "denoise", "inpaint"]

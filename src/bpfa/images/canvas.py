@@ -1,4 +1,7 @@
-"""A picture as the model sees it, slices x height x width x channels in units of its spread, and back."""
+"""A picture in the form that the model works on, and the way back to the form it came in.
+
+The model works on arrays of slices x height x width x channels, in which every channel is standardised.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array, check_integer, check_mask
+from bpfa.data.patches import PatchRows
 
 __all__ = ["Canvas"]
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """A picture brought to four axes (slices, height, width, channels) and to mean 0 and deviation 1.
+    """A picture with four axes (slices, height, width, channels), standardised to mean 0 and deviation 1.
 
-    Mean and deviation are those of the observed pixels, one for each channel.
+    Each channel has its own mean and standard deviation, which are those of its observed pixels.
 
     Parameters
     ----------
     values : float32 array, shape (slices, height, width, channels)
-        Zero where a pixel is missing.
+        Standardised pixels; 0 where a pixel is missing.
     observed : boolean array of the same shape
+        True where a pixel is observed.
     mean, scale : arrays, shape (channels,)
+        Mean and standard deviation of each channel, in the units of the picture.
     axes : tuple of int
-        Where each of the four axes is in the picture; None where it has no such axis.
+        Position of each of the four axes in the original picture, or None where the picture has no such axis.
     dtype : numpy.dtype
-        Of the picture.
+        Type of the original picture.
     """
 
     values: NDArray[np.float32]
@@ -42,7 +48,14 @@ class Canvas:
     def of(
         cls, image: Any, mask: Any = None, *, channel_axis: int | None = None, stack_axis: int | None = None
     ) -> Canvas:
-        """Check a picture and its mask and bring them into shape.
+        """Check a picture and its mask, and standardise the picture.
+
+        Parameters
+        ----------
+        image, mask : array-like
+            As in `bpfa.inpaint`.
+        channel_axis, stack_axis : int, optional
+            As in `bpfa.inpaint`.
 
         Examples
         --------
@@ -56,7 +69,7 @@ class Canvas:
         array = np.asarray(image)
         if array.dtype.kind not in "fiu":
             raise TypeError(f"image: dtype {array.dtype}; expected integers or floating-point numbers")
-        axes = _axes(array.shape, channel_axis, stack_axis)
+        axes = _axis_positions(array.shape, channel_axis, stack_axis)
         if 0 in array.shape:
             raise ValueError(f"image: shape {array.shape} has no pixels; expected at least one")
         observed = np.ones(array.shape, dtype=bool) if array.dtype.kind != "f" else ~np.isnan(array)
@@ -67,20 +80,38 @@ class Canvas:
             raise ValueError(
                 f"image: {array[where]} at {where}; expected finite numbers, or NaN where a pixel is missing"
             )
-        return cls(*_standardised(_spread(array, axes), _spread(observed, axes)), axes, array.dtype)
+        observed = _with_four_axes(observed, axes)
+        return cls(*_standardised(_with_four_axes(array, axes), observed), axes, array.dtype)
 
     @property
     def has_channels(self) -> bool:
-        """Whether the picture has an axis of channels."""
+        """Whether the original picture has an axis of channels."""
         return self.axes[3] is not None
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Where the picture is missing, in its own shape."""
-        return self.folded(~self.observed)
+        """True where a pixel is missing, in the shape of the original picture."""
+        return self.in_picture_shape(~self.observed)
 
-    def folded(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return an array of four axes in the shape of the picture."""
+    def patches(self, size: tuple[int, int], stride: int = 1) -> PatchRows:
+        """Return the patches of this height and width as a source of rows.
+
+        Parameters
+        ----------
+        size : pair of int
+            Height and width of a patch.
+        stride : int
+            Distance in pixels from one patch to the next.
+
+        Examples
+        --------
+        >>> Canvas.of(np.eye(5)).patches((3, 3)).n_rows
+        9
+        """
+        return PatchRows(self.values, self.observed, size, stride)
+
+    def in_picture_shape(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return an array of four axes with the axes of the original picture."""
         places = [axis for axis in self.axes if axis is not None]
         squeezed = array.reshape(
             [n for n, axis in zip(array.shape, self.axes, strict=True) if axis is not None]
@@ -88,30 +119,32 @@ class Canvas:
         return np.ascontiguousarray(np.moveaxis(squeezed, range(len(places)), places))
 
     def image(self, values: Array) -> NDArray[Any]:
-        """Return standardised values as a picture of the type that came in.
+        """Return standardised values as a picture with the shape, units and type of the original.
 
-        Integers are rounded and kept in the range of their type; floating-point numbers are not clipped.
+        Integers are rounded and clipped to the range of their type; floating-point numbers are not clipped.
         """
         picture = values * self.scale
         picture += self.mean
-        picture = self.folded(picture)
+        picture = self.in_picture_shape(picture)
         if self.dtype.kind == "f":
             return picture.astype(self.dtype, copy=False)
         limits = np.iinfo(self.dtype)
-        # The largest 64-bit integers are no floating-point numbers: the next one below is.
+        # The largest 64-bit integer is not a floating-point number, so the next smaller one is the limit.
         high = float(limits.max) if float(limits.max) <= limits.max else np.nextafter(float(limits.max), 0)
         np.rint(picture, out=picture)
         whole: NDArray[Any] = np.clip(picture, limits.min, high, out=picture).astype(self.dtype)
         return whole
 
     def deviation(self, std: Array) -> NDArray[Any]:
-        """Return standardised deviations as a map of the picture's shape and units."""
+        """Return standardised standard deviations in the shape and units of the original picture."""
         precision = np.float64 if self.dtype == np.float64 else np.float32
-        return self.folded((std * self.scale).astype(precision, copy=False))
+        return self.in_picture_shape((std * self.scale).astype(precision, copy=False))
 
 
-def _axes(shape: tuple[int, ...], channel_axis: int | None, stack_axis: int | None) -> tuple[int | None, ...]:
-    """Return where slices, height, width and channels are among the axes of a picture."""
+def _axis_positions(
+    shape: tuple[int, ...], channel_axis: int | None, stack_axis: int | None
+) -> tuple[int | None, ...]:
+    """Return the positions of slices, height, width and channels among the axes of a picture."""
     named = {"stack_axis": stack_axis, "channel_axis": channel_axis}
     given = {name: axis for name, axis in named.items() if axis is not None}
     expected = 2 + len(given)
@@ -129,14 +162,14 @@ def _axes(shape: tuple[int, ...], channel_axis: int | None, stack_axis: int | No
     return given.get("stack_axis"), height, width, given.get("channel_axis")
 
 
-def _spread(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return the picture with its axes in order, and those it does not have of length one."""
+def _with_four_axes(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArray[Any]:
+    """Return a picture with all four axes in order; an axis that the picture lacks has length 1."""
     ordered = array.transpose([axis for axis in axes if axis is not None])
     return ordered.reshape([1 if axis is None else array.shape[axis] for axis in axes])
 
 
 def _full_mask(mask: Any, shape: tuple[int, ...], channel_axis: int | None) -> NDArray[np.bool_]:
-    """Return a mask of the picture's shape; one without channels holds for all of them."""
+    """Return a mask of the picture's shape; a mask without channels applies to every channel."""
     given = np.asarray(mask)
     if channel_axis is not None and given.ndim == len(shape) - 1:
         channel = channel_axis % len(shape)
@@ -148,6 +181,7 @@ def _full_mask(mask: Any, shape: tuple[int, ...], channel_axis: int | None) -> N
 def _standardised(
     values: NDArray[Any], observed: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_], Array, Array]:
+    """Return the fields `values`, `observed`, `mean` and `scale` of a canvas."""
     n_channels = values.shape[-1]
     scaled = np.zeros(values.shape, dtype=np.float32)
     mean, scale = np.zeros(n_channels), np.ones(n_channels)
@@ -156,7 +190,7 @@ def _standardised(
         if not seen.any():
             where = "the image" if n_channels == 1 else f"channel {channel}"
             raise ValueError(f"mask: every pixel of {where} is missing; expected at least one observed pixel")
-        # In double precision, as the difference of two large single-precision numbers has few digits left.
+        # Double precision, because the difference of two large single-precision numbers loses most digits.
         centred = values[..., channel].astype(np.float64)
         mean[channel] = centred.mean(where=seen)
         centred -= mean[channel]

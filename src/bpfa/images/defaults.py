@@ -1,4 +1,4 @@
-"""What restoration uses where the user does not say (see benchmarks/image_defaults.py)."""
+"""What restoration uses where the user does not choose (measured by benchmarks/image_defaults.py)."""
 
 from __future__ import annotations
 
@@ -8,34 +8,41 @@ from bpfa.selection.defaults import FEW_COLUMNS
 
 __all__ = ["default_dropout", "default_init", "default_patch_size", "default_steps", "default_stride"]
 
-# Features that a picture may have: those it does not need stay unused.
+# Largest number of features. Features that a picture does not need stay unused.
 N_COMPONENTS = 256
-# Rows of a step.
+# Number of patches in a training step.
 BATCH_SIZE = 4096
-# Step t has size (t + STEP_DELAY)^-STEP_DECAY.
+# Training step t has the step size (t + STEP_DELAY)^-STEP_DECAY.
 STEP_DELAY, STEP_DECAY = 0.0, 0.75
-# Independent features: a step costs a third of one with joint features, and the picture is as good.
+# The posterior treats features as independent: a training step then costs a third of what it costs with joint
+# features, and the restored picture is as good.
 FEATURES = "factorised"
-# Sweeps before a draw of a patch: more than in training, where the errors of many patches cancel.
+# Gibbs sweeps before a draw of a patch. There are more of them than in training, where the errors of many
+# patches cancel.
 BURN_IN = 15
-# Draws behind a picture.
+# Number of draws from the posterior behind a restored picture.
 N_DRAWS = 8
-# Below this share of observed pixels patches say little; and what share of those chains then do not see.
+# Where less than the share FEW_OBSERVED of the pixels is observed, a single patch holds little information.
+# Each training step then hides the share DROPOUT of a patch's observed pixels from its chain.
 FEW_OBSERVED, DROPOUT = 1 / 3, 0.1
-# Pixels of a patch that should be observed, and the narrowest and the widest patch that this may lead to.
+# Number of training steps, and their number where few pixels are observed.
+STEPS, FEW_STEPS = 2000, 500
+# Number of pixels of a patch that should be observed, and the smallest and largest width to achieve this.
 OBSERVED_PIXELS, NARROW, WIDE = 50, 8, 16
-# Numbers that a patch may have; where there are so many channels that it would have more, it is narrower, but
-# so wide that a few of its pixels are observed.
+# Largest number of values in a patch. A picture with so many channels that a patch would have more values
+# gets narrower patches, which are still wide enough to have FEWEST_PIXELS observed pixels and are at least
+# NARROWEST pixels wide.
 MAX_NUMBERS, FEWEST_PIXELS, NARROWEST = 768, 4, 3
-# Patches across a pixel, along an axis.
+# Number of patches that should overlap at a pixel along each of the two axes.
 OVERLAP = 6
 
 
 def default_patch_size(height: int, width: int, n_channels: int, observed: float) -> int:
-    """Return the width of a square patch: wide enough that 50 of its pixels are observed, from 8 to 16.
+    """Return the width of a square patch: from 8 to 16, and so wide that about 50 of its pixels are observed.
 
-    It is at most a quarter of the picture, but no less than 8. With many channels it is as wide as 768
-    numbers allow, but no less than 3, and so that 4 of its pixels are observed.
+    A patch wider than 8 pixels is at most a quarter as wide and as high as the picture. A picture with many
+    channels gets patches so narrow that they have at most 768 values. Such patches may be narrower than 8
+    pixels, but are at least 3 pixels wide, and so wide that about 4 of their pixels are observed.
 
     Parameters
     ----------
@@ -58,23 +65,23 @@ def default_patch_size(height: int, width: int, n_channels: int, observed: float
 
 
 def default_steps(observed: float) -> int:
-    """Return the number of steps: 2000, but 500 where less than a third of the pixels is observed.
+    """Return the number of training steps: 2000, or 500 where less than a third of the pixels is observed.
 
-    There patches say little, and more steps let features fit what single pixels happen to be.
+    Where few pixels are observed, further steps would fit the features to the chance values of single pixels.
 
     Examples
     --------
     >>> default_steps(1.0), default_steps(0.2)
     (2000, 500)
     """
-    return 2000 if observed >= FEW_OBSERVED else 500
+    return STEPS if observed >= FEW_OBSERVED else FEW_STEPS
 
 
 def default_dropout(observed: float) -> float:
-    """Return the share of a patch's observed pixels that its chain does not see in a step.
+    """Return the share of a patch's observed pixels that each training step hides from its chain.
 
-    Nothing, but a tenth where less than a third of the pixels is observed: features that have to predict
-    pixels do not fit what single ones happen to be, however long they learn.
+    The share is a tenth where less than a third of the pixels is observed, and 0 elsewhere. Features that
+    must predict hidden pixels do not fit the chance values of single pixels, however long the training is.
 
     Examples
     --------
@@ -84,23 +91,33 @@ def default_dropout(observed: float) -> float:
     return 0.0 if observed >= FEW_OBSERVED else DROPOUT
 
 
-def default_init(n_numbers: int, *, noisy: bool) -> str:
-    """Return where the features start: as patches of the picture, or from what these have in common.
+def default_init(n_columns: int, *, noisy: bool) -> str:
+    """Return how the features are initialised: "common" for noisy pictures, and "data" for all others.
 
-    That is for noisy pictures: what all patches have, such as their mean, has features of its own, and weak
-    texture is not taken for noise. Where there is no noise, features that most patches use would fit single
-    pixels. Nor is it for patches of too many numbers to look for components.
+    With "common", what all patches share, such as their mean, has features of its own from the start, so that
+    weak texture is not mistaken for noise. In a picture without noise such features, which most patches use,
+    would fit single pixels. Patches of more than 2048 values start as "data" in any case, because finding
+    what they have in common would take too long.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of values in a patch.
+    noisy : bool
+        Whether the picture is noisy.
 
     Examples
     --------
     >>> default_init(64, noisy=True), default_init(64, noisy=False), default_init(9000, noisy=True)
     ('common', 'data', 'data')
     """
-    return "common" if noisy and n_numbers <= FEW_COLUMNS else "data"
+    return "common" if noisy and n_columns <= FEW_COLUMNS else "data"
 
 
 def default_stride(size: tuple[int, int]) -> int:
-    """Return the stride that puts six patches across every pixel along the shorter side, or more.
+    """Return the largest stride at which at least six patches overlap at a pixel along their shorter side.
+
+    For patches less than six pixels wide it is 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From patches back to a picture: predictions of overlapping patches, averaged a strip at a time."""
+"""Restore a picture from a posterior: predict all patches, and average the predictions where they overlap."""
 
 from __future__ import annotations
 
@@ -13,71 +13,101 @@ from threadpoolctl import threadpool_limits
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.backends.protocol import PatchAverage as Restored
-from bpfa.data import Batch
+from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows, Strip
+from bpfa.images.canvas import Canvas
+from bpfa.images.defaults import N_DRAWS
+from bpfa.images.draws import PatchDraws
 from bpfa.inference.algorithms import Algorithm
-from bpfa.model.posterior import GlobalPosterior, Posterior
+from bpfa.model.posterior import Posterior
 
-__all__ = ["PatchDraws", "Restored", "restore"]
+__all__ = ["EMPTY_WEIGHT", "NOISE_SHARE", "PatchDraws", "Restored", "restore", "restore_canvas"]
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-# Patches predicted at a time: what is computed for them fits into the cache.
+# Number of patches that are predicted at a time; the arrays for this many fit into the cache.
 STRIP_PATCHES = 1024
-# Share of the noise that is added to the variance of a prediction before it is weighted by one over it:
-# without any, a patch whose few draws happen to agree would count for all; with all of it, certainty counts
-# too little.
-NOISE_SHARE = 0.5
-# A patch of which nothing is observed counts so much less than others: only where there are no others.
-EMPTY_WEIGHT = 1e-9
 
 
-class PatchDraws:
-    """Draws from the posterior of the globals, the same for all patches, and predictions of patches by them.
+def restore_canvas(
+    canvas: Canvas,
+    size: tuple[int, int],
+    stride: int,
+    posterior: Posterior,
+    algorithm: Algorithm,
+    *,
+    n_draws: int = N_DRAWS,
+    stream: Stream,
+    n_threads: int = 1,
+    equal_weights: bool = False,
+    verbose: int = 0,
+) -> Restored:
+    """Restore a picture from the posterior of a model of its patches.
+
+    A device that can restore a whole picture by itself does so; otherwise the algorithm predicts the patches
+    strip by strip.
 
     Parameters
     ----------
+    canvas : Canvas
+    size : pair of int
+        Height and width of a patch.
+    stride : int
+        Distance in pixels from one patch to the next.
     posterior : GlobalPosterior or ChainPosterior
     algorithm : Algorithm
-        The one the posterior was trained by.
+        The algorithm that the posterior was trained by, on one thread.
     n_draws : int
+        Number of draws from the posterior, at least 2.
     stream : Stream
+        Source of random numbers.
+    n_threads : int
+        Number of strips predicted at the same time. The result does not depend on it.
+    equal_weights : bool
+        Give all patches the same weight instead of weighting them by their certainty. Patches without an
+        observed pixel still count only where there are no others.
+    verbose : int
+        1 shows a progress bar in terminals and notebooks.
+
+    Examples
+    --------
+    >>> from bpfa import algorithm
+    >>> from bpfa.inference.starts import random_posterior
+    >>> canvas = Canvas.of(np.random.default_rng(0).normal(size=(6, 5)), np.eye(6, 5, dtype=bool))
+    >>> posterior = random_posterior(canvas.patches((3, 3)), 4, seed=0)
+    >>> restored = restore_canvas(canvas, (3, 3), 1, posterior, algorithm("gibbs-ssvi", n_jobs=1),
+    ...                           n_draws=2, stream=Stream.from_seed(0))
+    >>> canvas.image(restored.mean).shape
+    (6, 5)
     """
-
-    def __init__(self, posterior: Posterior, algorithm: Algorithm, *, n_draws: int, stream: Stream) -> None:
-        self.algorithm = algorithm
-        self.stream = stream.child("local")
-        self.views = [posterior.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
-        self.noise = float(np.mean([1 / view.g_o for view in self.views]))
-        """Variance of the noise."""
-        # Under q the locals of algorithms that see expectations are independent of the globals.
-        self.expected = None
-        if algorithm.view == "expected":
-            assert isinstance(posterior, GlobalPosterior)
-            self.expected = posterior.expected()
-
-    def of(self, batch: Batch) -> Iterator[Array]:
-        """Yield predictions of the patches without noise, rows x columns, one for each draw."""
-        local = self.algorithm.local
-        if self.expected is not None:
-            seen = batch.padded_to(self.expected.phi.shape[1])
-            samples = local.samples(self.expected, seen, self.stream.rows(batch.ids, 0), len(self.views))
-            for view, x in zip(self.views, samples, strict=True):
-                yield x @ view.phi
-            return
-        for m, view in enumerate(self.views):
-            yield next(iter(local.samples(view, batch, self.stream.rows(batch.ids, m), 1))) @ view.phi
+    rows = canvas.patches(size, stride)
+    if not equal_weights:
+        restored = algorithm.backend.restore_patches(
+            rows, posterior, algorithm, n_draws=n_draws, stream=stream
+        )
+        if restored is not None:
+            return restored
+    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
+    strips = _shown(rows.strips(STRIP_PATCHES), verbose)
+    return restore(rows, draws, strips, n_threads, equal_weights=equal_weights)
 
 
-def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threads: int = 1) -> Restored:
+def restore(
+    rows: PatchRows,
+    draws: PatchDraws,
+    strips: Iterable[Strip],
+    n_threads: int = 1,
+    *,
+    equal_weights: bool = False,
+) -> Restored:
     """Predict every patch and average the predictions that overlap.
 
-    A prediction weighs as much as it is certain: by one over its variance and half the noise. The picture is
-    the mean, and the deviation that of the weighted mixture of what all draws of all patches say of a pixel.
-    So it holds both how far a patch is uncertain and how far patches disagree, and does not shrink with the
-    number of patches over a pixel, whose errors are much alike.
+    A prediction is weighted by its certainty: by one over the sum of its variance and half the noise
+    variance. All draws of all patches over a pixel form a weighted mixture. Its mean is the restored pixel,
+    and its standard deviation is the uncertainty of that pixel. The deviation therefore contains both the
+    uncertainty of each patch and the disagreement between patches. It does not shrink with the number of
+    patches over a pixel, because their errors are much alike.
 
     Parameters
     ----------
@@ -86,8 +116,10 @@ def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threa
     strips : iterable of Strip
         All strips of the rows.
     n_threads : int
-        Strips predicted at a time; the algorithm of the draws should use one thread itself. The result does
-        not depend on it.
+        Number of strips predicted at the same time; the algorithm of the draws should itself use one thread.
+        The result does not depend on it.
+    equal_weights : bool
+        Give all predictions the same weight, whatever their certainty.
 
     Examples
     --------
@@ -100,36 +132,38 @@ def restore(rows: PatchRows, draws: PatchDraws, strips: Iterable[Strip], n_threa
     >>> restore(rows, draws, rows.strips(8)).mean.shape
     (1, 6, 5, 1)
     """
-    weight, first, second = (np.zeros(rows.shape) for _ in range(3))
+    total, first, second = (np.zeros(rows.shape) for _ in range(3))
     informed = np.zeros(rows.shape, dtype=bool)
 
     def predicted(strip: Strip) -> tuple[Strip, NDArray[np.bool_], Array, Array]:
         batch = rows.take(strip.ids)
-        some: NDArray[np.bool_] = np.asarray(batch.observed.any(axis=1, keepdims=True))
-        return strip, some, *_moments(draws.of(batch))
+        has_observed: NDArray[np.bool_] = np.asarray(batch.observed.any(axis=1, keepdims=True))
+        return strip, has_observed, *_mean_and_variance(draws.of(batch))
 
-    for strip, some, mean, variance in _in_order(predicted, strips, n_threads):
-        share = np.where(some, 1.0, EMPTY_WEIGHT) / (variance + NOISE_SHARE * draws.noise)
-        for total, part in ((weight, share), (first, share * mean), (second, share * (variance + mean**2))):
-            _fold(total, part, rows, strip)
-        _fold(informed, np.broadcast_to(some, mean.shape), rows, strip)
-    # In place, as the picture may be large.
-    first /= weight
-    second /= weight
-    second -= np.square(first, out=weight)
+    for strip, has_observed, mean, variance in _in_order(predicted, strips, n_threads):
+        spread = np.ones_like(variance) if equal_weights else variance + NOISE_SHARE * draws.noise
+        weight = np.where(has_observed, 1.0, EMPTY_WEIGHT) / spread
+        _add_patches(total, weight, rows, strip)
+        _add_patches(first, weight * mean, rows, strip)
+        _add_patches(second, weight * (variance + mean**2), rows, strip)
+        _add_patches(informed, np.broadcast_to(has_observed, mean.shape), rows, strip)
+    # In place, because the picture may be large.
+    first /= total
+    second /= total
+    second -= np.square(first, out=total)
     std = np.sqrt(np.maximum(second, 0.0, out=second), out=second)
     return Restored(first, std, informed)
 
 
-def _in_order(function: Callable[[Item], Made], items: Iterable[Item], n_threads: int) -> Iterator[Made]:
-    """Yield what a function makes of items, by several threads but in order, and a few at a time.
+def _in_order(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
+    """Yield the results of a function in the order of its items, with a few items computed at a time.
 
-    Threads that each have strips of their own need not wait for one another, as those that share a strip do
-    several times for each of its draws: on a busy machine that takes most of the time.
+    Each thread has a strip of its own. Threads that share a strip would have to wait for one another several
+    times in each of its draws, which takes most of the time on a busy machine.
     """
-    # The libraries behind NumPy must not start threads of their own inside each of these.
+    # The libraries behind NumPy must not start further threads inside each of these.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        pending: deque[Future[Made]] = deque()
+        pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(pool.submit(function, item))
             if len(pending) > 2 * n_threads:
@@ -138,8 +172,8 @@ def _in_order(function: Callable[[Item], Made], items: Iterable[Item], n_threads
             yield pending.popleft().result()
 
 
-def _moments(predictions: Iterator[Array]) -> tuple[Array, Array]:
-    """Return mean and variance over draws, by Welford's update."""
+def _mean_and_variance(predictions: Iterator[Array]) -> tuple[Array, Array]:
+    """Return the mean and the variance over draws, computed by Welford's update."""
     mean = next(predictions).copy()
     squares, n = np.zeros_like(mean), 1
     for prediction in predictions:
@@ -150,13 +184,25 @@ def _moments(predictions: Iterator[Array]) -> tuple[Array, Array]:
     return mean, squares / (n - 1)
 
 
-def _fold(total: NDArray[Any], part: NDArray[Any], rows: PatchRows, strip: Strip) -> None:
-    """Add patches to the picture where they are; the sum of booleans is whether any is true."""
+def _add_patches(picture: NDArray[Any], patches: NDArray[Any], rows: PatchRows, strip: Strip) -> None:
+    """Add the patches of a strip to the picture at their places; for booleans, addition is a logical or."""
     height, width = rows.size
-    # Axes: row of starts, start along x, then y, x and channel within the patch.
-    patches = part.reshape(len(strip.y), len(rows.x), height, width, -1)
-    picture = total[strip.slice]
+    # Axes: y and x at which a patch begins, then y, x and channel within the patch.
+    placed = patches.reshape(len(strip.y), len(rows.x), height, width, -1)
+    target = picture[strip.slice]
     for row, y in enumerate(strip.y):
         for dx in range(width):
-            # No two patches of a row begin at the same x, so that every pixel comes once.
-            picture[y : y + height, rows.x + dx] += patches[row, :, :, dx].swapaxes(0, 1)
+            # The patches of a row all begin at different x, so that no pixel occurs twice in this sum.
+            target[y : y + height, rows.x + dx] += placed[row, :, :, dx].swapaxes(0, 1)
+
+
+def _shown(strips: list[Strip], verbose: int) -> Iterable[Strip]:
+    """Return the strips, with a progress bar for those who look."""
+    if not verbose:
+        return strips
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    seen = console.is_terminal or console.is_jupyter
+    return track(strips, description="restoring", console=console, disable=not seen)

@@ -1,4 +1,4 @@
-"""What a restoration returns."""
+"""The result of a restoration."""
 
 from __future__ import annotations
 
@@ -16,25 +16,37 @@ __all__ = ["ImageResult"]
 
 @dataclass(frozen=True)
 class ImageResult:
-    """A restored picture, how certain it is, and the model behind it."""
+    """A restored picture, its uncertainty, and the model that restored it.
+
+    Examples
+    --------
+    >>> from bpfa import denoise
+    >>> picture = np.add.outer(np.arange(12.0), np.arange(10.0))
+    >>> result = denoise(picture, patch_size=3, n_components=4, max_steps=5, random_state=0)
+    >>> result.image.shape, result.std.shape, len(result.history["step"]), result.patch_size
+    ((12, 10), (12, 10), 5, (3, 3))
+    """
 
     image: NDArray[Any] = field(repr=False)
-    """Of the shape and type of the picture that came in."""
+    """The restored picture, with the shape and type of the original."""
     std: NDArray[Any] = field(repr=False)
     """Standard deviation of every pixel, in the units of the picture."""
     missing: NDArray[np.bool_] = field(repr=False)
-    """Where the picture was missing."""
+    """True where a pixel of the original was missing."""
     from_prior: NDArray[np.bool_] = field(repr=False)
-    """Where no patch over a pixel has an observed pixel: what stands there is about the mean of the picture,
-    and its deviation that of the prior."""
+    """True where no patch over a pixel has any observed pixel. The restored value is then close to the mean
+    of the picture, and its standard deviation is that of the prior."""
     noise_std: float | Array
-    """The noise that was learned, in the units of the picture; one for each channel where there are channels.
-    What the features do not explain counts as noise too, so it is not zero for a clean picture."""
+    """Learned standard deviation of the noise, in the units of the picture; an array with one entry for each
+    channel if the picture has channels. It includes whatever the features do not explain, so it is not 0 for
+    a clean picture."""
     model: BPFA
-    """Fitted to the patches in units of the deviation of each channel."""
+    """The model that was fitted to the patches, after each channel had been standardised."""
+    patch_size: tuple[int, int]
+    """Height and width of a patch."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:
-        """What the fit was like, one entry a step: see `BPFA`."""
+        """Course of the fit, with one entry for each training step; see `BPFA.history_`."""
         history: dict[str, NDArray[Any]] = self.model.history_
         return history

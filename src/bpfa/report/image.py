@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def image_report(
     picture : Picture
         As it was before.
     patch_size : pair of int, optional
-        Height and width of a patch; a square by default.
+        Height and width of a patch; by default that of the result.
     command : str, optional
         What to run to do it again.
     """
@@ -51,8 +50,7 @@ def image_report(
     largest = float(np.percentile(std, 99.8))
     above = "\N{GREATER-THAN OR EQUAL TO} " if std.max() > largest else ""
     model = result.model
-    side = math.isqrt(model.n_features_in_ // picture.n_channels)
-    patch = patch_size or (side, side)
+    patch = patch_size or result.patch_size
     share = float(np.mean(result.missing))
     return render(
         kind="inpainted" if share else "denoised",

@@ -17,8 +17,9 @@ from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
-from bpfa.backends.protocol import Backend, PatchAverage, Step, Workspace
+from bpfa.backends.protocol import Backend, Step, Workspace
 from bpfa.data import Batch, Rows
+from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
@@ -111,20 +112,11 @@ class CudaBackend(Backend):
         return arrays.like_cuda_array(values, data)
 
     def restore_patches(
-        self,
-        rows: PatchRows,
-        posterior: Posterior,
-        algorithm: Any,
-        *,
-        n_draws: int,
-        stream: Stream,
-        noise_weight: float,
-        empty_weight: float,
-    ) -> PatchAverage | None:
+        self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
+    ) -> Restored | None:
         """Predict all patches and average them on the GPU, where z is drawn given a draw of the globals."""
         local = algorithm.local
         drawn = isinstance(local, Gibbs) and algorithm.view == "sampled"
         if not (drawn and isinstance(posterior, GlobalPosterior)):
             return None
-        weights = {"noise_weight": noise_weight, "empty_weight": empty_weight}
-        return pictures.restore_patches(rows, posterior, local, n_draws=n_draws, stream=stream, **weights)
+        return pictures.restore_patches(rows, posterior, local, n_draws=n_draws, stream=stream)

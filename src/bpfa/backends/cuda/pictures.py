@@ -1,4 +1,4 @@
-"""From patches back to a picture on a device: the host sees only the picture."""
+"""Restore a picture from its patches on a GPU, so that only the picture is copied to the host."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.view import blocks_of
-from bpfa.backends.protocol import PatchAverage
+from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["restore_patches"]
 
-# Bytes that the predictions and samples of a strip of patches may take.
+# Largest number of bytes for the predictions and samples of a strip of patches.
 STRIP_BYTES = 2**31
 
 
@@ -29,9 +29,7 @@ def restore_patches(
     *,
     n_draws: int,
     stream: Stream,
-    noise_weight: float,
-    empty_weight: float,
-) -> PatchAverage:
+) -> Restored:
     """Restore a picture from its patches, with the same draws as `bpfa.images.restore`.
 
     Parameters
@@ -42,15 +40,15 @@ def restore_patches(
         How chains run, with weights drawn given a draw of the globals.
     n_draws : int
     stream : Stream
-    noise_weight, empty_weight : float
-        How predictions are weighted; see `bpfa.images.restore`.
     """
     with on_device(local.device):
-        restoration = _Restoration(rows, posterior, local, n_draws, stream, noise_weight, empty_weight)
+        restoration = _Restoration(rows, posterior, local, n_draws, stream)
         return restoration.average()
 
 
 class _Restoration:
+    """A restoration in progress: the draws, and the sums over patches for every pixel, all on the device."""
+
     def __init__(
         self,
         rows: PatchRows,
@@ -58,12 +56,9 @@ class _Restoration:
         local: Gibbs,
         n_draws: int,
         stream: Stream,
-        noise_weight: float,
-        empty_weight: float,
     ) -> None:
         cupy = cupy_module()
         self.rows, self.local, self.n_draws = rows, local, n_draws
-        self.noise_weight, self.empty_weight = noise_weight, empty_weight
         self.key = stream.child("local").key
         self.source = DeviceRows.of_patches(rows)
         on_card = DevicePosterior.of(posterior, local.device, local.dtype)
@@ -76,7 +71,7 @@ class _Restoration:
         self.weight, self.first, self.second = (cupy.zeros(rows.shape) for _ in range(3))
         self.informed = cupy.zeros(rows.shape, cupy.uint8)
 
-    def average(self) -> PatchAverage:
+    def average(self) -> Restored:
         """Go through the strips of all slices and return the picture."""
         cupy, rows = cupy_module(), self.rows
         K, D = self.views[0].phi.shape
@@ -86,7 +81,7 @@ class _Restoration:
             self._add(strip.slice, first_y, first_y + len(strip.y), strip.ids)
         mean = self.first / self.weight
         std = cupy.sqrt(cupy.maximum(self.second / self.weight - mean**2, 0.0))
-        return PatchAverage(mean.get(), std.get(), self.informed.get().astype(bool))
+        return Restored(mean.get(), std.get(), self.informed.get().astype(bool))
 
     def _add(self, picture: int, first_y: int, last_y: int, ids: NDArray[np.int64]) -> None:
         """Predict the patches of a strip and add them to the picture."""
@@ -105,7 +100,7 @@ class _Restoration:
         _, height, width, n_channels = rows.shape
         launch(
             kernel("images.cu", "fold_patches", self.macro), blocks_of(height * width * n_channels), 256,
-            mean, squares, n_observed, self.n_draws, self.noise_weight * self.noise, self.empty_weight,
+            mean, squares, n_observed, self.n_draws, NOISE_SHARE * self.noise, EMPTY_WEIGHT,
             picture, first_y, last_y, len(rows.x), *self.places, height, width, n_channels, *rows.size,
             self.weight, self.first, self.second, self.informed,
         )  # fmt: skip
@@ -114,7 +109,7 @@ class _Restoration:
 def _covering(
     starts: NDArray[np.int64], size: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last of the starts whose patches cover each place along an axis.
+    """Return for each position along an axis the index of the first and last patch that cover it.
 
     Examples
     --------

@@ -1,0 +1,245 @@
+"""Restore pictures: fill in missing pixels and remove noise.
+
+The stages follow one another in one direction: the options are checked (`RestorationOptions`), the picture is
+standardised (`Canvas`), its restoration is planned (`plan_restoration`), a model is fitted to its patches
+(`fit_patches`), every pixel is restored by the model (`restore_from_model`), and the result is brought back
+to the form of the original picture (`image_result`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from bpfa._support.threads import thread_count
+from bpfa.data.overlap import Restored
+from bpfa.estimator import BPFA
+from bpfa.fitting.run import Callback
+from bpfa.images import defaults
+from bpfa.images.canvas import Canvas
+from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
+from bpfa.images.plan import RestorationPlan, plan_restoration
+from bpfa.images.restore import restore_canvas
+from bpfa.images.result import ImageResult
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
+
+__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "restore_from_model"]
+
+
+@takes_options
+def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) -> ImageResult:
+    """Fill in the missing pixels of a picture; observed pixels stay as they are.
+
+    If the observed pixels are noisy, use `denoise`, which fills in the missing pixels as well.
+
+    Parameters
+    ----------
+    image : array-like of integers or floating-point numbers
+        Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
+        masked array masks.
+    mask : boolean array-like, optional
+        True where a pixel is missing. It has the shape of the image, or that shape without the channels.
+    channel_axis : int, optional
+        The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
+        of them.
+    stack_axis : int, optional
+        The axis of the slices of a stack. One model is learned from all slices and restores each of them.
+    patch_size : int or pair of int, optional
+        Height and width of a patch. By default a patch is 8 to 16 pixels wide, and so wide that about 50 of
+        its pixels are observed. If the picture has so many channels that a patch would have more than 768
+        values, patches are narrower, but still so wide that about 4 of their pixels are observed.
+    stride : int, optional
+        Distance in pixels between the patches that are restored. By default it is 1, or 2 for patches of at
+        least 12 pixels. The model learns from all patches.
+    n_components : int, optional
+        Largest number of features; by default 256.
+    algorithm, features, priors : optional
+        As in `BPFA`. By default the features are "factorised".
+    init : str, optional
+        How the features are initialised, as in `BPFA`. By default they start as patches of the picture
+        ("data"); in `denoise` they start from what the patches have in common ("common") if a patch has at
+        most 2048 values.
+    dropout : float, optional
+        As in `BPFA`. By default it is a tenth if the algorithm is "gibbs-ssvi" and less than a third of the
+        pixels is observed, and 0 otherwise.
+    max_epochs, max_steps, max_time : optional
+        Limits of the training, as in `BPFA`; the training ends at the first one that it reaches. The default
+        is 2000 steps, or 500 if less than a third of the pixels is observed. The limits do not include the
+        restoration that follows, which takes about as long as the training for a picture of a megapixel.
+    n_draws : int
+        Number of draws from the posterior behind the restored picture.
+    random_state : int, RandomState or None
+        The same seed gives the same picture, for any number of threads.
+    device, n_jobs : optional
+        As in `BPFA`.
+    verbose : int
+        1 shows progress in terminals and notebooks.
+    callbacks : sequence of callables
+        As in `BPFA.fit`.
+
+    Returns
+    -------
+    ImageResult
+        The restored picture has the type of the original; integers are rounded and clipped to the range of
+        their type, and floating-point numbers are not clipped. `std` is the standard deviation of a pixel's
+        true value: that of the mixture of the predictions of all patches over the pixel, weighted by their
+        certainty. It is 0 where a pixel is observed.
+
+    Examples
+    --------
+    >>> from bpfa.images import inpaint
+    >>> picture = np.add.outer(np.arange(20.0), np.arange(16.0))
+    >>> missing = np.random.default_rng(0).random(picture.shape) < 0.3
+    >>> result = inpaint(picture, missing, patch_size=4, n_components=8, max_steps=60, random_state=0)
+    >>> bool(np.abs(result.image - picture).max() < 2), result.image.dtype
+    (True, dtype('float64'))
+    """
+    chosen = RestorationOptions.of("inpaint", options)
+    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    if canvas.observed.all():
+        raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
+    result = _restored(canvas, chosen, noisy=False)
+    return replace(
+        result,
+        image=np.where(result.missing, result.image, np.asarray(image)),
+        std=np.where(result.missing, result.std, result.std.dtype.type(0)),
+    )
+
+
+@takes_options
+def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) -> ImageResult:
+    """Remove the noise from a picture and fill in its missing pixels. The noise level is learned.
+
+    Parameters
+    ----------
+    image : array-like of integers or floating-point numbers
+        As in `inpaint`, but no pixel needs to be missing.
+    mask : boolean array-like, optional
+        As in `inpaint`.
+    **options
+        All further parameters are those of `inpaint`.
+
+    Returns
+    -------
+    ImageResult
+        As from `inpaint`, but every pixel is estimated, including the observed ones. `std` is the standard
+        deviation of a pixel's value without noise.
+
+    Examples
+    --------
+    >>> from bpfa.images import denoise
+    >>> picture = np.add.outer(np.arange(24.0), np.arange(20.0))
+    >>> noisy = picture + np.random.default_rng(0).normal(size=picture.shape)
+    >>> result = denoise(noisy, patch_size=4, n_components=8, max_steps=60, random_state=0)
+    >>> bool(np.std(result.image - picture) < np.std(noisy - picture)), 0.5 < result.noise_std < 1.5
+    (True, True)
+    """
+    chosen = RestorationOptions.of("denoise", options)
+    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    return _restored(canvas, chosen, noisy=True)
+
+
+def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:
+    """Plan the restoration, fit a model to the patches, and restore every pixel."""
+    plan = plan_restoration(canvas, options, noisy=noisy)
+    model = fit_patches(canvas, plan, callbacks=options.callbacks)
+    restored = restore_from_model(canvas, plan, model)
+    return image_result(canvas, plan, model, restored)
+
+
+def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callback] = ()) -> BPFA:
+    """Return a model that is fitted to all patches of a picture.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    plan : RestorationPlan
+    callbacks : sequence of callables
+        As in `BPFA.fit`.
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12.0), np.arange(10.0)))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> model = fit_patches(canvas, plan_restoration(canvas, options, noisy=True))
+    >>> model.components_.shape
+    (3, 16)
+    """
+    # A patch at every pixel: the stride of the plan is only for the restoration.
+    return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
+
+
+def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Restored:
+    """Restore every pixel of a picture by a model that is fitted to its patches.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    plan : RestorationPlan
+    model : BPFA
+        As returned by `fit_patches`.
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12.0), np.arange(10.0)))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> plan = plan_restoration(canvas, options, noisy=True)
+    >>> restore_from_model(canvas, plan, fit_patches(canvas, plan)).mean.shape
+    (1, 12, 10, 1)
+    """
+    algorithm = _patch_algorithm(model)
+    return restore_canvas(
+        canvas,
+        plan.patch_size,
+        plan.stride,
+        model.posterior_,
+        algorithm,
+        n_draws=plan.n_draws,
+        stream=model.settings_.stream.child("restoration"),
+        # One thread is enough to keep a GPU busy.
+        n_threads=thread_count(model.n_jobs) if algorithm.backend.uses_threads else 1,
+        verbose=model.verbose,
+    )
+
+
+def _patch_algorithm(model: BPFA) -> Algorithm:
+    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
+    settings = model.settings_
+    if ALGORITHMS[settings.algorithm].method == "Gibbs":
+        settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
+    return settings.make_algorithm(n_jobs=1)
+
+
+def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: Restored) -> ImageResult:
+    """Return a restored picture in the shape, units and type of the original.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    plan : RestorationPlan
+    model : BPFA
+    restored : Restored
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12), np.arange(10)).astype(np.uint8))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> plan = plan_restoration(canvas, options, noisy=True)
+    >>> model = fit_patches(canvas, plan)
+    >>> result = image_result(canvas, plan, model, restore_from_model(canvas, plan, model))
+    >>> result.image.shape, result.image.dtype, result.patch_size
+    ((12, 10), dtype('uint8'), (4, 4))
+    """
+    noise_std = model.posterior_.noise_std * canvas.scale
+    return ImageResult(
+        image=canvas.image(restored.mean),
+        std=canvas.deviation(restored.std),
+        missing=canvas.missing,
+        from_prior=canvas.in_picture_shape(~restored.informed),
+        noise_std=noise_std if canvas.has_channels else float(noise_std[0]),
+        model=model,
+        patch_size=plan.patch_size,
+    )
