@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import bpfa
+from bpfa._support.optional import library
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Force, Jobs, Json, Quiet, Seed, command_line
 from bpfa.cli.outputs import Outputs
-from bpfa.cli.voice import Voice
-from bpfa.data.formats.files import library
 from bpfa.images.files import Picture, write_image
 
 __all__ = ["demo"]
@@ -41,7 +41,7 @@ def demo(
     from bpfa.report import image_report
     from bpfa.report.pictures import colour_map
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     folder.mkdir(parents=True, exist_ok=True)
     names = ("before.png", "after.png", "uncertainty.png", "report.html")
     before, after, uncertainty, report = paths = [folder / name for name in names]
@@ -51,11 +51,15 @@ def demo(
     missing = np.random.default_rng(seed).random(truth.shape) < MISSING
     seen = np.where(missing, 0, truth).astype(np.uint8)
 
-    voice.note(f"{MISSING:.0%} of {truth.shape[0]} x {truth.shape[1]} pixels are dropped, and filled in by:")
-    result = inpaint(seen, missing, max_steps=STEPS, random_state=seed, n_jobs=jobs, verbose=voice.verbose)
+    messenger.note(
+        f"{MISSING:.0%} of {truth.shape[0]} x {truth.shape[1]} pixels are dropped, and filled in by:"
+    )
+    result = inpaint(
+        seen, missing, max_steps=STEPS, random_state=seed, n_jobs=jobs, verbose=messenger.verbose
+    )
     restored = {"bpfa": result.image}
     for name, method in (("biharmonic", biharmonic), ("cubic", cubic)):
-        with voice.bar(name, None):
+        with messenger.bar(name, None):
             restored[name] = method(seen, missing)
     scores = {name: psnrs(truth, image, missing) for name, image in restored.items()}
 
@@ -77,7 +81,7 @@ def demo(
         "features": len(result.model.components_),
         "steps": result.model.n_steps_,
     }
-    voice.result("demo", document, comparison(scores), *(str(path) for path in paths))
+    messenger.result("demo", document, comparison(scores), *(str(path) for path in paths))
 
 
 def biharmonic(seen: NDArray[np.uint8], missing: NDArray[np.bool_]) -> NDArray[Any]:

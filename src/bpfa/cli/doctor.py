@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_info
 
 import bpfa
 from bpfa.backends.cuda.runtime import cache_folder, card, cuda_problem
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Json, Quiet
-from bpfa.cli.voice import Voice
 
 __all__ = ["doctor"]
 
@@ -49,13 +49,13 @@ def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
 
     Shows versions, instruction sets, threads, BLAS and GPU, and tests that the numbers come out right.
     """
-    voice = Voice(quiet=quiet, as_json=as_json)
+    messenger = Messenger(quiet=quiet, as_json=as_json)
     facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
     facts["libraries"] |= {name: found for name in CUPY if (found := version(name))}
-    with voice.bar("self-test", None):
+    with messenger.bar("self-test", None):
         tests = [run(name, test) for name, test in TESTS.items()]
     healthy = all(test["passed"] for test in tests)
-    voice.result("doctor", {**facts, "self_test": tests, "healthy": healthy}, *shown(facts, tests))
+    messenger.result("doctor", {**facts, "self_test": tests, "healthy": healthy}, *shown(facts, tests))
     if not healthy:
         failed = "; ".join(f"{test['name']}: {test['detail']}" for test in tests if not test["passed"])
         raise ArithmeticError(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Force, Json, Quiet
 from bpfa.cli.outputs import Outputs
-from bpfa.cli.voice import Voice
 
 __all__ = ["report"]
 
@@ -30,10 +30,10 @@ def report(
     from bpfa import BPFA
     from bpfa.report import model_report
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     target = model.with_suffix(".html") if target is None else target
     fitted = BPFA.load(model)
     page = model_report(fitted, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
-    voice.result("report", {"written": {"report": target}}, f"report  {target}")
+    messenger.result("report", {"written": {"report": target}}, f"report  {target}")

@@ -11,8 +11,9 @@ import typer
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bpfa.data import Rows, column_names, open_rows
-from bpfa.data.formats.files import existing, library, reading
+from bpfa._support.optional import library
+from bpfa.data import RowSource, open_rows
+from bpfa.data.formats.files import existing_path, name_file_in_errors
 
 __all__ = ["Table", "check_table", "write_table"]
 
@@ -28,13 +29,13 @@ class Table:
     Parameters
     ----------
     path : Path
-    rows : Rows
+    rows : RowSource
     as_opened : dict
         The layer of .h5ad, and what absent entries mean there, where they were given.
     """
 
     path: Path
-    rows: Rows
+    rows: RowSource
     as_opened: dict[str, Any]
 
     @classmethod
@@ -57,7 +58,7 @@ class Table:
     @property
     def names(self) -> list[str] | None:
         """Names of the columns that are used."""
-        return column_names(self.rows)
+        return self.rows.column_names
 
     def write_filled(self, path: Path, filled: NDArray[Any], model: Any) -> None:
         """Write the table with its missing entries filled in, all else as it was."""
@@ -110,7 +111,7 @@ def write_table(path: Path, values: Any, names: list[str] | None) -> None:
 def read_frame(path: Path) -> Any:
     """Read a table with all its columns."""
     pandas = library("pandas", "tables")
-    with reading(existing(path)):
+    with name_file_in_errors(existing_path(path)):
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)
         return pandas.read_csv(path, sep=TEXT[path.suffix.lower()], float_precision="round_trip")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bpfa._support.progress import ProgressBar
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import (
     Absent,
     AlgorithmName,
@@ -31,7 +33,6 @@ from bpfa.cli.options import (
 )
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.tablefiles import Table, check_table, write_table
-from bpfa.cli.voice import Voice
 from bpfa.data import Batch, Rows
 from bpfa.data.mapped import MappedRows
 
@@ -83,10 +84,10 @@ def fit(
     """Learn the features of a table."""
     from bpfa import BPFA
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     outputs.claim("MODEL", target)
     if resume and checkpoint is None:
-        raise typer.BadParameter("--resume: expected --checkpoint FILE beside it.")
+        raise typer.BadParameter("--resume: expected --checkpoint FILE as well.")
     if checkpoint is not None:
         # A checkpoint may be hours of work.
         if checkpoint.exists() and not (resume or force):
@@ -95,12 +96,12 @@ def fit(
             )
         Outputs(force=True).claim("--checkpoint", checkpoint)
     rows = Table.open(context).rows
-    model = BPFA(**fit_settings(context), verbose=voice.verbose)
+    model = BPFA(**fit_settings(context), verbose=messenger.verbose)
     try:
         model.fit(rows, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
-            voice.note(f"bpfa: saved in {checkpoint}; --resume goes on from there")
+            messenger.note(f"bpfa: saved in {checkpoint}; --resume goes on from there")
         raise
     outputs.add("MODEL", target, model.save)
     outputs.write()
@@ -125,11 +126,11 @@ def fit(
     line = (
         f"{rows.n_rows:,} x {rows.n_columns:,} · noise {model.history_['noise_std'][kept]:.3g} of a column's "
         f"deviation · {model.n_components_used_} of {len(model.components_)} features · "
-        f"{model.n_steps_} steps · {voice.seconds:.1f} s"
+        f"{model.n_steps_} steps · {messenger.seconds:.1f} s"
     )
     if scored.size:
         line += f" · held-out log-likelihood {document['held_out_log_likelihood']:.4f}"
-    voice.result("fit", document, line, f"model  {target}")
+    messenger.result("fit", document, line, f"model  {target}")
 
 
 def transform(
@@ -151,20 +152,20 @@ def transform(
 
     OUT holds the weights of the features, a row for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
     """
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     outputs.claim("OUT", target)
     check_table(target)
     fitted = _load(model, jobs)
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
-    with voice.bar("transform", table.rows.n_rows) as advance:
-        weights = fitted.transform(_Watched(table.rows, advance))
+    with messenger.bar("transform", table.rows.n_rows) as bar:
+        weights = fitted.transform(_WatchedRows(table.rows, bar))
     names = list(fitted.get_feature_names_out())
     outputs.add("OUT", target, lambda path: write_table(path, weights, names))
     outputs.write()
     document = {"written": {"weights": target}, "rows": weights.shape[0], "features": weights.shape[1]}
-    line = f"{weights.shape[0]:,} rows x {weights.shape[1]} features · {voice.seconds:.1f} s"
-    voice.result("transform", document, line, f"weights  {target}")
+    line = f"{weights.shape[0]:,} rows x {weights.shape[1]} features · {messenger.seconds:.1f} s"
+    messenger.result("transform", document, line, f"weights  {target}")
 
 
 def impute(
@@ -190,7 +191,7 @@ def impute(
     OUT is .npy, .npz, .csv, .tsv or .parquet, where other columns of a table are copied. Of .h5ad it is a
     copy with layers["bpfa_imputed"], obsm["X_bpfa"], varm["bpfa_components"] and uns["bpfa"].
     """
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     written = {"imputed": target} | ({} if std is None else {"std": std})
     outputs.claim("OUT", target)
     check_table(target, source)
@@ -199,17 +200,17 @@ def impute(
         check_table(std)
     fitted = _load(model, jobs)
     table = Table.open(context, fitted)
-    with voice.bar("impute", table.rows.n_rows) as advance:
-        filled, spread = fitted.impute(_Watched(table.rows, advance), return_std=True)
+    with messenger.bar("impute", table.rows.n_rows) as bar:
+        filled, spread = fitted.impute(_WatchedRows(table.rows, bar), return_std=True)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: write_table(path, spread, table.names))
-    with voice.bar("write", None):
+    with messenger.bar("write", None):
         outputs.write()
     n_filled = int(np.count_nonzero(spread))
     document = {"written": written, "rows": filled.shape[0], "columns": filled.shape[1], "filled": n_filled}
-    line = f"{n_filled:,} of {filled.size:,} entries filled in · {voice.seconds:.1f} s"
-    voice.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
+    line = f"{n_filled:,} of {filled.size:,} entries filled in · {messenger.seconds:.1f} s"
+    messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
 
 
 def _load(path: Path, jobs: int | None) -> Any:
@@ -218,14 +219,14 @@ def _load(path: Path, jobs: int | None) -> Any:
     return BPFA.load(path).set_params(n_jobs=jobs)
 
 
-class _Watched(MappedRows):
-    """Rows that tell a bar when they are read."""
+class _WatchedRows(MappedRows):
+    """Rows that move a progress bar forward when they are read."""
 
-    def __init__(self, rows: Rows, advance: Any) -> None:
+    def __init__(self, rows: Rows, bar: ProgressBar) -> None:
         super().__init__(rows)
-        self._advance = advance
+        self._bar = bar
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as it is."""
-        self._advance(len(batch))
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch unchanged."""
+        self._bar.advance(len(batch))
         return batch

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from bpfa._support.files import whole_file
 from bpfa.backends.numpy import LocalState
 from bpfa.inference.progress import Posterior
 from bpfa.inference.sampler import ChainPosterior
@@ -25,7 +24,7 @@ from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
 from bpfa.model.view import GlobalView
 
-__all__ = ["SCHEMA", "check_writable", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
+__all__ = ["SCHEMA", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
 SCHEMA = 2
 """Version of the layout of a model file. A reader refuses files of a later one."""
@@ -49,6 +48,7 @@ def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_model(Path(folder, "a.bpfa"), {"x": np.ones(2)}, {"note": "two ones"})
     ...     read_model(Path(folder, "a.bpfa"))
@@ -58,37 +58,11 @@ def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(document, allow_nan=False)
     metadata = {"bpfa": text, "schema": str(SCHEMA), "digest": _digest(plain, text)}
-    temporary = _temporary(path)
-    try:
+    with whole_file(path) as temporary:
         try:
             save_file(plain, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(f"{path}: not written, and what was there is untouched: {error}") from None
-        _flush(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        _flush(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that cannot be written to: better now than after hours of work."""
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{path}: a folder; expected the name of a file")
-    os.unlink(_temporary(Path(path)))
-
-
-def _temporary(path: Path) -> str:
-    """Create an empty file beside the one that is to be written."""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise type(error)(error.errno, f"{path}: cannot write there: {error.strerror}") from None
-    os.close(handle)
-    return temporary
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
@@ -192,18 +166,3 @@ def _digest(arrays: Mapping[str, NDArray[Any]], text: str) -> str:
         digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
         digest.update(array.data if array.ndim else array.tobytes())
     return digest.hexdigest()
-
-
-def _flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

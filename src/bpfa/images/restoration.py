@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from bpfa._support.checks import check_integer
 from bpfa._support.philox import MAX_SWEEP
+from bpfa._support.progress import tracked
 from bpfa._support.threads import thread_count
-from bpfa.data.patches import PatchRows, Strip
+from bpfa.data.patches import PatchRows
 from bpfa.estimator import BPFA
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
@@ -268,7 +269,7 @@ def _restored(
         restored = restore_on_device(rows, posterior, algorithm, n_draws=n_draws, stream=stream)
     else:
         draws = PatchDraws(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
-        strips = _shown(rows.strips(STRIP_PATCHES), verbose)
+        strips = tracked(rows.strips(STRIP_PATCHES), "restoring", shown=bool(verbose))
         # One thread is enough to feed a GPU.
         n_threads = thread_count(model.n_jobs) if model.settings_.device == "cpu" else 1
         restored = restore(rows, draws, strips, n_threads=n_threads)
@@ -311,15 +312,3 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     if ALGORITHMS[settings.algorithm].method == "Gibbs":
         settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
     return settings.chosen(n_jobs=1)
-
-
-def _shown(strips: list[Strip], verbose: int) -> Iterable[Strip]:
-    """Return the strips, with a progress bar for those who look."""
-    if not verbose:
-        return strips
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    seen = console.is_terminal or console.is_jupyter
-    return track(strips, description="restoring", console=console, disable=not seen)
