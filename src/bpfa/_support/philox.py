@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from bpfa._support import _native
 from bpfa._support.checks import check_integer
 
-__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32", "word_below"]
+__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32", "threshold_word"]
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -217,12 +217,12 @@ class GlobalDraws:
         return counters
 
 
-def word_below(share: float) -> int:
+def threshold_word(share: float) -> int:
     """Return the word below which random words are with this probability.
 
     Examples
     --------
-    >>> word_below(0.0), word_below(0.25) == 2**30
+    >>> threshold_word(0.0), threshold_word(0.25) == 2**30
     (0, True)
     """
     return int(share * 2**32)
@@ -269,7 +269,7 @@ class RowDraws:
 
         Sweeps count from one: the words of sweep 0 are those of the columns.
         """
-        dropped: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(word_below(share))
+        dropped: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(threshold_word(share))
         return dropped
 
     def uniform(self, sweep: int, n_features: int) -> NDArray[np.float64]:

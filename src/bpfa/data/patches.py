@@ -1,4 +1,4 @@
-"""Patches of a picture as rows of a matrix, gathered when they are asked for."""
+"""Patches of a picture as rows of a matrix, which are copied out of the picture when they are requested."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.rows import Batch
+from bpfa.data.rows import Batch, RowSource
 
 __all__ = ["PatchRows", "Strip", "starts"]
 
 
 def starts(length: int, size: int, stride: int) -> NDArray[np.int64]:
-    """Return where patches begin along an axis, so that they cover it: the last one ends at the border.
+    """Return where patches begin along an axis, so that they cover all of it: the last ends at the border.
 
     Examples
     --------
@@ -25,19 +25,21 @@ def starts(length: int, size: int, stride: int) -> NDArray[np.int64]:
 
 
 class Strip(NamedTuple):
-    """Patches of one slice that begin in some consecutive rows of starts."""
+    """Neighbouring patches of one slice: all those that begin at some consecutive heights."""
 
     slice: int
+    """The slice of the stack that the patches belong to."""
     y: NDArray[np.int64]
-    """Where the rows of starts are."""
+    """The heights at which the patches begin."""
     ids: NDArray[np.int64]
-    """The patches, one row of starts after another."""
+    """Ids of the patches, height by height."""
 
 
-class PatchRows:
-    """The patches of a stack of pictures, as a source of rows that holds no more than the pictures.
+class PatchRows(RowSource):
+    """The patches of a stack of pictures as a source of rows, which keeps only the pictures in memory.
 
-    Patches are numbered along x, then y, then slices. A row lists the pixels of a patch by y, x and channel.
+    Patches are numbered along x first, then along y, then from slice to slice. A row lists the entries of a
+    patch in the same way: channel by channel for each pixel, along x first and then along y.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class PatchRows:
     size : pair of int
         Height and width of a patch.
     stride : int
-        Pixels from one patch to the next.
+        Distance from one patch to the next, in pixels.
 
     Examples
     --------
@@ -65,8 +67,7 @@ class PatchRows:
         n_slices, height, width, n_channels = values.shape
         self.size, self.shape = size, values.shape
         self.y, self.x = starts(height, size[0], stride), starts(width, size[1], stride)
-        self.n_rows = n_slices * len(self.y) * len(self.x)
-        self.n_columns = size[0] * size[1] * n_channels
+        super().__init__(n_slices * len(self.y) * len(self.x), size[0] * size[1] * n_channels)
         self.picture_values = np.ascontiguousarray(values)
         self.picture_observed = np.ascontiguousarray(observed)
         y, x, channel = np.ogrid[: size[0], : size[1], :n_channels]
@@ -78,9 +79,9 @@ class PatchRows:
         return Batch(self.picture_values.ravel()[entries], self.picture_observed.ravel()[entries], ids)
 
     def first_entries(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return where patches begin in the pictures, whose entries are counted one after another.
+        """Return the index of the first entry of each patch in the flattened pictures.
 
-        Entry d of a patch is `offsets[d]` further. All patches by default.
+        Entry d of a patch stands `offsets[d]` places further on. All patches are listed by default.
         """
         picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
@@ -89,7 +90,7 @@ class PatchRows:
         return first
 
     def strips(self, n_patches: int) -> list[Strip]:
-        """Return all patches, in strips of about so many."""
+        """Return all patches, divided into strips of about `n_patches` each."""
         per_row, per_slice = len(self.x), len(self.x) * len(self.y)
         height = max(1, n_patches // per_row)
         return [

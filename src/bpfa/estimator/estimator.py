@@ -17,16 +17,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_instance, check_integer
+from bpfa._support.files import check_writable
 from bpfa._support.philox import Stream
 from bpfa._support.threads import limited_threads
 from bpfa.backends.cuda.posterior import DevicePosterior, on_host
-from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, column_moments, sequential
+from bpfa.data import Batch, HeldOutRows, Rows, Scale, StandardisedRows, column_moments, sequential
 from bpfa.estimator.diagnostics import ReadingMixin
 from bpfa.estimator.inputs import rows_of_input
-from bpfa.estimator.model_file import Scale, load_into, pack_model
+from bpfa.estimator.model_file import load_into, pack_model
 from bpfa.estimator.parameters import Start, limits_of, settings_of
 from bpfa.estimator.resuming import file_to_resume, state_of
-from bpfa.estimator.storage import check_writable, write_model
+from bpfa.estimator.storage import write_model
 from bpfa.fitting.checkpoint import Checkpoint, Clock
 from bpfa.fitting.history import History
 from bpfa.fitting.progress_bar import progress_bar

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bpfa._support.checks import Array
 from bpfa.backends.cuda.arrays import is_cuda_array, like_cuda_array
-from bpfa.data import ArrayRows, Rows, as_rows, column_names
+from bpfa.data import ArrayRows, Rows, RowSource, as_rows
 
 __all__ = ["like_input", "rows_of_input"]
 
@@ -51,8 +51,8 @@ def _is_source(X: Any) -> bool:
     return library in ("anndata", "h5py", "zarr") or hasattr(X, "tocsr") or is_cuda_array(X)
 
 
-def _check_columns(estimator: Any, rows: Rows, *, reset: bool) -> None:
-    names = column_names(rows)
+def _check_columns(estimator: Any, rows: RowSource, *, reset: bool) -> None:
+    names = rows.column_names
     if reset:
         estimator.n_features_in_ = rows.n_columns
         if names is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array
+from bpfa.data import Scale
 from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior
 from bpfa.fitting.history import History
 from bpfa.fitting.run import Settings
@@ -19,21 +19,6 @@ __all__ = ["load_into", "pack_model"]
 
 # What the arrays of the parts are called in a file.
 POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
-
-
-class Scale(NamedTuple):
-    """The units of the model, column by column."""
-
-    mean: Array
-    scale: Array
-    noise_ratio: Array
-    """Noise beside that of the other columns, in units of `scale`."""
-
-    @property
-    def unit(self) -> Array:
-        """What is 1 in the model, in the units of the data."""
-        unit: Array = self.scale * self.noise_ratio
-        return unit
 
 
 def pack_model(model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

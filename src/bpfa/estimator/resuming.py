@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.data import StandardisedRows
-from bpfa.estimator.model_file import Scale
+from bpfa.data import Scale, StandardisedRows
 from bpfa.fitting.checkpoint import Checkpoint
 from bpfa.fitting.history import History
 from bpfa.fitting.run import Best, Settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.stats import binom, norm
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_choice, check_integer
+from bpfa._support.optional import library
 from bpfa.estimator.diagnostics import column_labels, residual_blocks
 
 if TYPE_CHECKING:
@@ -271,10 +271,7 @@ def _axes(height: float = 3.4) -> Axes:
 
 
 def _pyplot() -> Any:
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'bpfa[plots]'") from error
+    return library("matplotlib.pyplot", "plots", purpose="plots need matplotlib")
 
 
 def _percent(ax: Axes) -> None:

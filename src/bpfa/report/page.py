@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import bpfa
 from bpfa._support.checks import Array
-from bpfa.data.formats.files import library
+from bpfa._support.optional import library
 from bpfa.report.charts import line_chart
 
 __all__ = ["energy", "noise_range", "render", "settings_of", "traces"]

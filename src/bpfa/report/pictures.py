@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
-from bpfa.data.formats.files import library
+from bpfa._support.optional import library
 
 __all__ = ["COLOURS", "atom", "colour_map", "frame", "grey", "picture_uri"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import existing, reading
+from bpfa.data.formats.files import existing_path, name_file_in_errors
 from bpfa.images.files.hyperspy import read_hspy, write_hspy
 from bpfa.images.files.picture import Picture
 from bpfa.images.files.pillow import read_pillow, write_jpeg, write_png
@@ -47,7 +47,7 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
     ...
     ValueError: picture.bmp: suffix '.bmp'; expected an image: .png .jpg .jpeg .tif .tiff .npy .hspy
     """
-    form, path = _format(path), existing(path)
+    form, path = _format(path), existing_path(path)
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected an image file")
     picture = form.read(path)
@@ -107,7 +107,7 @@ def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Pic
 
 
 def _read_npy(path: Path) -> Picture:
-    with reading(path), open(path, "rb") as stream:
+    with name_file_in_errors(path), open(path, "rb") as stream:
         return Picture(path, np.load(stream, allow_pickle=False))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_hspy", "write_hspy"]
@@ -20,7 +21,7 @@ def read_hspy(path: Path) -> Picture:
     A spectrum image is scanned along two axes, and the third is its channels; a stack of images is scanned
     along one.
     """
-    with reading(path), library("h5py", "hdf5").File(path, "r") as file:
+    with name_file_in_errors(path), library("h5py", "hdf5").File(path, "r") as file:
         signals = list(file["Experiments"].values()) if "Experiments" in file else []
         names = [signal.name.rpartition("/")[2] for signal in signals]
         if len(signals) == 1:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_pillow", "without_alpha", "write_jpeg", "write_png"]
@@ -25,7 +26,7 @@ def read_pillow(path: Path) -> Picture:
     """Read a PNG or JPEG file."""
     image, ops = library("PIL.Image", "images"), library("PIL.ImageOps", "images")
     _refuse_deep_colours(path)
-    with reading(path), image.open(path) as file:
+    with name_file_in_errors(path), image.open(path) as file:
         n_frames = getattr(file, "n_frames", 1)
         # Cameras store a turned picture as it came and say so: what one sees is what is meant.
         upright = ops.exif_transpose(file)

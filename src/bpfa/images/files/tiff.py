@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.picture import Picture
 from bpfa.images.files.pillow import without_alpha
 
@@ -19,7 +20,7 @@ __all__ = ["read_tiff", "write_tiff"]
 def read_tiff(path: Path) -> Picture:
     """Read the first image of a TIFF file, pages that belong together as a stack."""
     tifffile = library("tifffile", "images")
-    with reading(path), tifffile.TiffFile(path) as file:
+    with name_file_in_errors(path), tifffile.TiffFile(path) as file:
         series, n_series = file.series[0], len(file.series)
         values, axes = series.asarray(), series.axes
         has_alpha = bool(series.keyframe.extrasamples)
