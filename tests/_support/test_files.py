@@ -23,9 +23,14 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
 def test_a_failure_leaves_the_old_file(error, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(error), whole_file(path) as temporary:
-        temporary.write_text("half")
-        raise error
+
+    def write_half():
+        with whole_file(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 

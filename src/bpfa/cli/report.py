@@ -1,4 +1,4 @@
-"""bpfa report."""
+"""bpfa report: writes a page about a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["report"]
 
 
 def report(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model, written by bpfa fit.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")],
     target: Annotated[
         Path | None, typer.Argument(metavar="[OUT]", help="Page to write. [MODEL with .html]")
     ] = None,
@@ -25,7 +25,8 @@ def report(
 ) -> None:
     """Write a page about a model.
 
-    It shows the features, their use and the fit: one file for any browser, which needs no network.
+    The page shows the features, how often they are used, and how the fit went. It is one file, which any
+    browser opens without a network.
     """
     from bpfa import BPFA
     from bpfa.report import model_report

@@ -1,4 +1,4 @@
-"""Model files: arrays and a JSON document in one safetensors file, checked when read, replaced whole."""
+"""Model files: arrays and a JSON document in one safetensors file, written whole and checked when read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bpfa.model.view import GlobalView
 __all__ = ["SCHEMA", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
 SCHEMA = 2
-"""Version of the layout of a model file. A reader refuses files of a later one."""
+"""Version of the layout of model files. Files of a later version are refused."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -35,16 +35,16 @@ Arrays = dict[str, NDArray[Any]]
 def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Any) -> None:
     """Write arrays and a JSON document to one file.
 
-    The file is written beside the old one under a temporary name and takes its place when it is complete and
-    on the disk: whatever goes wrong, there is a whole file under `path`, the old one or the new one.
+    The file is written under a temporary name in the same folder, and takes its name when it is complete and
+    on the disk. Whatever goes wrong, a file at `path` is complete, whether it is the old or the new one.
 
     Parameters
     ----------
     path : path-like
     arrays : mapping of str to array
-        Of float64, float32, int64 or bool.
+        Arrays of float64, float32, int64 or bool.
     document : dict
-        What JSON can say.
+        Anything that JSON can express.
 
     Examples
     --------
@@ -66,13 +66,13 @@ def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
-    """Return the arrays and the document of a file; nothing in a file is ever executed.
+    """Return the arrays and the document of a file. Nothing in a file is ever executed.
 
     Raises
     ------
     FileNotFoundError
     ValueError
-        When it is no file of ours, is damaged, or is of a later version.
+        If the file was not written by bpfa, is damaged, or is of a later version.
     """
     path = Path(path)
     if not path.is_file():
@@ -82,7 +82,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except Exception as error:
-        # The header of a foreign file can make the library fail in many ways.
+        # The header of a foreign file can make the library fail in many different ways.
         raise ValueError(f"{path}: not a model saved by bpfa, or cut short ({error})") from None
     if "bpfa" not in metadata:
         raise ValueError(f"{path}: a safetensors file, but not a model saved by bpfa")
@@ -98,9 +98,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
 
 
 def upgraded(document: Any, schema: int) -> Any:
-    """Return the document of a file of an earlier schema as this one has it.
+    """Return the document of a file of an earlier schema in the form of the present one.
 
-    Schema 2 gave two parameters other names.
+    Schema 2 renamed two parameters.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def upgraded(document: Any, schema: int) -> Any:
 
 
 def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
-    """Return a posterior as arrays and a document, from which `unpack_posterior` makes the same bits."""
+    """Return a posterior as arrays and a document, from which `unpack_posterior` restores the same bits."""
     if isinstance(posterior, ChainPosterior):
         views = posterior.views
         stacked = {name: np.stack([getattr(view, name) for view in views]) for name in GlobalView._fields}
@@ -138,7 +138,7 @@ def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
 
 
 def unpack_posterior(arrays: Mapping[str, NDArray[Any]], document: Any) -> Posterior:
-    """Return the posterior that was packed."""
+    """Return the posterior that `pack_posterior` packed."""
     kind = document["kind"]
     if kind == "chain":
         stacked = [arrays[name] for name in GlobalView._fields]
