@@ -34,7 +34,6 @@ from bpfa.data import (
 
 anndata = pytest.importorskip("anndata")
 
-# Goes on where the tables of the module left it.
 RNG = stored_tables.RNG
 COUNTS = RNG.poisson(0.7, size=(N, D)).astype(np.float64)
 IDS = [

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 import zarr
 from scipy import sparse
-from stored_tables import FULL, NAMES, N, write_fcs, write_h5ad
+from stored_tables import FULL, NAMES, WRITERS, N, write_csv, write_fcs, write_h5ad, write_npy, write_zarr
 
 from bpfa import ArrayRows
 from bpfa.data import (
@@ -36,49 +36,6 @@ def with_infinity():
     array = FULL.astype(np.float64)
     array[17, 2] = -np.inf
     return array
-
-
-def write_npy(path, array):
-    np.save(path, array)
-
-
-def write_npz(path, array):
-    np.savez(path, array)
-
-
-def write_csv(path, array):
-    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False)
-
-
-def write_tsv(path, array):
-    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False, sep="\t")
-
-
-def write_parquet(path, array):
-    pd.DataFrame(array, columns=NAMES).to_parquet(path)
-
-
-def write_hdf5(path, array):
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=array, chunks=(5, 4))
-
-
-def write_zarr(path, array):
-    zarr.create_array(str(path), data=array, chunks=(6, 4))
-
-
-WRITERS = {
-    ".npy": write_npy,
-    ".npz": write_npz,
-    ".csv": write_csv,
-    ".tsv": write_tsv,
-    ".parquet": write_parquet,
-    ".h5": write_hdf5,
-    ".hdf5": write_hdf5,
-    ".h5ad": write_h5ad,
-    ".zarr": write_zarr,
-    ".fcs": lambda path, array: write_fcs(path, array),
-}
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
