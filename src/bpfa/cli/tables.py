@@ -108,7 +108,7 @@ def fit(
     document |= _facts_of_fit(model)
     line = (
         f"{rows.n_rows:,} x {rows.n_columns:,} · noise {_kept_step(model, 'noise_std'):.3g} of a column's "
-        f"deviation · {model.n_components_used_} of {len(model.components_)} features · "
+        f"standard deviation · {model.n_components_used_} of {len(model.components_)} features · "
         f"{model.n_steps_} steps · {messenger.seconds:.1f} s"
     )
     if document["held_out_log_likelihood"] is not None:

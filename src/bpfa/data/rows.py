@@ -95,7 +95,8 @@ class Rows(Protocol):
     """What an object must have to serve as a source of rows: its size, and rows by their ids.
 
     Every function that takes rows accepts such an object. A source that can offer more, such as names of
-    columns or chunks that are cheap to read together, derives from `RowSource`, as those of this package do.
+    columns or chunks that are cheap to read together, derives from `bpfa.data.RowSource`, like the
+    sources of this package.
     """
 
     @property

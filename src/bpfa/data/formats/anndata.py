@@ -111,7 +111,7 @@ def _open_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, lis
 
 def _rows_of_node(name: str, node: Any, absent: str) -> Rows:
     """Return the rows of a matrix in a file, which is dense (a dataset) or sparse (a group)."""
-    if hasattr(node, "shape"):
+    if isinstance(node, library("h5py", "anndata").Dataset):
         return HDF5Rows(node)
     return _StoredSparseRows(name, node, absent)
 
