@@ -28,16 +28,12 @@ from bpfa.data import (
     TableRows,
     ZarrRows,
     as_rows,
-    chunk_edges,
-    column_names,
     open_rows,
-    read,
     read_csv,
 )
 
 anndata = pytest.importorskip("anndata")
 
-# Goes on where the tables of the module left it.
 RNG = stored_tables.RNG
 COUNTS = RNG.poisson(0.7, size=(N, D)).astype(np.float64)
 IDS = [
@@ -294,7 +290,7 @@ def test_rows_are_those_of_the_array(source, tmp_path):
         np.testing.assert_array_equal(batch.ids, ids)
         assert not len(ids) or source == "fcs" or batch.values.dtype == expected.dtype
     for start, stop in [(0, N), (3, 12), (N - 1, N)]:
-        batch = read(rows, start, stop)
+        batch = rows.read(start, stop)
         np.testing.assert_array_equal(batch.observed, ~np.isnan(expected[start:stop]))
         np.testing.assert_allclose(batch.values, np.nan_to_num(expected[start:stop]), rtol=1e-6)
         np.testing.assert_array_equal(batch.ids, np.arange(start, stop))
@@ -305,7 +301,7 @@ IN_MEMORY = ("anndata,", "backed, layer", "sparse", "pandas", "polars", "csv", "
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_files_have_chunks_and_memory_has_none(source, tmp_path):
-    edges = chunk_edges(SOURCES[source](tmp_path)[0])
+    edges = SOURCES[source](tmp_path)[0].chunk_edges
     if source.startswith(IN_MEMORY):
         assert edges is None
     else:
@@ -315,22 +311,22 @@ def test_files_have_chunks_and_memory_has_none(source, tmp_path):
 
 
 def test_chunks_are_whole_pieces_of_the_file(tmp_path):
-    np.testing.assert_array_equal(chunk_edges(hdf5(None)(tmp_path)[0]), [0, 5, 10, 15, 20, 23])
+    np.testing.assert_array_equal(hdf5(None)(tmp_path)[0].chunk_edges, [0, 5, 10, 15, 20, 23])
     # Pieces of two rows: two of them are four rows, and three would be more than a chunk.
-    np.testing.assert_array_equal(chunk_edges(hdf5((2, D))(tmp_path)[0]), [0, 4, 8, 12, 16, 20, 23])
-    np.testing.assert_array_equal(chunk_edges(hdf5((7, 3))(tmp_path)[0]), [0, 7, 14, 21, 23])
-    np.testing.assert_array_equal(chunk_edges(zarr_array(tmp_path)[0]), [0, 4, 8, 12, 16, 20, 23])
-    np.testing.assert_array_equal(chunk_edges(fcs_integers(tmp_path)[0]), [0, 23])
-    np.testing.assert_array_equal(chunk_edges(parquet(2)(tmp_path)[0]), [0, 6, 12, 18, 23])
-    np.testing.assert_array_equal(chunk_edges(parquet(9)(tmp_path)[0]), [0, 9, 18, 23])
-    np.testing.assert_array_equal(chunk_edges(concat_mixed(tmp_path)[0]), [0, 5, 9, 14, 17, 22, 23])
+    np.testing.assert_array_equal(hdf5((2, D))(tmp_path)[0].chunk_edges, [0, 4, 8, 12, 16, 20, 23])
+    np.testing.assert_array_equal(hdf5((7, 3))(tmp_path)[0].chunk_edges, [0, 7, 14, 21, 23])
+    np.testing.assert_array_equal(zarr_array(tmp_path)[0].chunk_edges, [0, 4, 8, 12, 16, 20, 23])
+    np.testing.assert_array_equal(fcs_integers(tmp_path)[0].chunk_edges, [0, 23])
+    np.testing.assert_array_equal(parquet(2)(tmp_path)[0].chunk_edges, [0, 6, 12, 18, 23])
+    np.testing.assert_array_equal(parquet(9)(tmp_path)[0].chunk_edges, [0, 9, 18, 23])
+    np.testing.assert_array_equal(concat_mixed(tmp_path)[0].chunk_edges, [0, 5, 9, 14, 17, 22, 23])
 
 
 def test_pieces_too_large_for_memory_are_read_in_parts(tmp_path, monkeypatch):
     for module in ("files", "parquet"):
         monkeypatch.setattr(f"bpfa.data.formats.{module}.MAX_CHUNK_ENTRIES", 8 * D)
     for rows, expected in (hdf5((N, D))(tmp_path), parquet(N)(tmp_path)):
-        assert np.diff(chunk_edges(rows)).max() <= 8
+        assert np.diff(rows.chunk_edges).max() <= 8
         np.testing.assert_array_equal(rows.take(IDS[2]).values, np.nan_to_num(expected[IDS[2]]))
 
 
@@ -351,21 +347,21 @@ def test_a_chunk_is_read_once_and_only_where_it_is_needed():
     ["parquet, groups", "h5ad, dense", "h5ad, layer", "backed, sparse", "pandas", "polars", "csv", "fcs"],
 )
 def test_column_names(source, tmp_path):
-    assert column_names(SOURCES[source](tmp_path)[0]) == NAMES
+    assert SOURCES[source](tmp_path)[0].column_names == NAMES
 
 
 def test_the_index_of_pandas_is_no_column(tmp_path):
     pd.DataFrame(FULL, columns=NAMES, index=np.arange(N) * 2).to_parquet(tmp_path / "x.parquet")
     rows = ParquetRows(tmp_path / "x.parquet")
-    assert column_names(rows) == NAMES
+    assert rows.column_names == NAMES
     chosen = ParquetRows(tmp_path / "x.parquet", columns=["__index_level_0__"])
     np.testing.assert_array_equal(chosen.take(np.array([3])).values, [[6.0]])
 
 
 def test_columns_are_named_by_their_markers(tmp_path):
-    assert column_names(fcs_raw(tmp_path)[0]) == ["M3", "b", "M1"]
-    assert column_names(ConcatRows([ArrayRows(X), pandas_frame(tmp_path)[0]])) == NAMES
-    assert column_names(ConcatRows([ArrayRows(X)])) is None
+    assert fcs_raw(tmp_path)[0].column_names == ["M3", "b", "M1"]
+    assert ConcatRows([ArrayRows(X), pandas_frame(tmp_path)[0]]).column_names == NAMES
+    assert ConcatRows([ArrayRows(X)]).column_names is None
 
 
 def test_stored_zeros_are_zeros_and_stored_nan_is_missing():

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 import zarr
 from scipy import sparse
-from stored_tables import FULL, NAMES, N, write_fcs, write_h5ad
+from stored_tables import FULL, NAMES, WRITERS, N, write_csv, write_fcs, write_h5ad, write_npy, write_zarr
 
 from bpfa import ArrayRows
 from bpfa.data import (
@@ -36,49 +36,6 @@ def with_infinity():
     array = FULL.astype(np.float64)
     array[17, 2] = -np.inf
     return array
-
-
-def write_npy(path, array):
-    np.save(path, array)
-
-
-def write_npz(path, array):
-    np.savez(path, array)
-
-
-def write_csv(path, array):
-    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False)
-
-
-def write_tsv(path, array):
-    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False, sep="\t")
-
-
-def write_parquet(path, array):
-    pd.DataFrame(array, columns=NAMES).to_parquet(path)
-
-
-def write_hdf5(path, array):
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=array, chunks=(5, 4))
-
-
-def write_zarr(path, array):
-    zarr.create_array(str(path), data=array, chunks=(6, 4))
-
-
-WRITERS = {
-    ".npy": write_npy,
-    ".npz": write_npz,
-    ".csv": write_csv,
-    ".tsv": write_tsv,
-    ".parquet": write_parquet,
-    ".h5": write_hdf5,
-    ".hdf5": write_hdf5,
-    ".h5ad": write_h5ad,
-    ".zarr": write_zarr,
-    ".fcs": lambda path, array: write_fcs(path, array),
-}
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
@@ -138,7 +95,7 @@ def test_a_file_cut_after_it_was_opened(tmp_path):
         rows = open_rows(tmp_path / "x.npy")
         (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
         assert rows.take(np.array([0])).complete
-        with pytest.raises(ValueError, match=r"x\.npy: cannot be read \(it ends too early\)"):
+        with pytest.raises(ValueError, match=r"x\.npy: cannot be read \(the file ends too early\)"):
             rows.take(np.array([N - 1]))
 
 
@@ -252,7 +209,7 @@ REFUSED = {
     "empty list": (lambda f: open_rows([]), "empty list; expected at least one"),
     "no sources": (lambda f: ConcatRows([]), "sources: an empty list"),
     "not rows": (lambda f: ConcatRows([ArrayRows(FULL), FULL]), r"sources\[1\]: ndarray; expected Rows"),
-    "paths and arrays": (lambda f: open_rows(["x.npy", FULL]), "source: a list of paths and other things"),
+    "paths and arrays": (lambda f: open_rows(["x.npy", FULL]), "source: a list of paths and other objects"),
     "number of columns": (
         lambda f: open_rows(different_columns(f)),
         r"sources\[1\] \(.*2\.npy\): 3 columns; expected 4, as the first source has",
@@ -348,9 +305,9 @@ REFUSED = {
     "absent of AnnData": (lambda f: AnnDataRows(anndata.AnnData(FULL), absent="x"), "absent='x'"),
     "channel": (
         lambda f: open_rows(fcs(f), channels=["CD3"]),
-        r"channels: 'CD3' stands for 0 channels of .*x\.fcs, which has 'CD4' \(a\), 'CD8' \(b\), 'c' \(c\)",
+        r"'CD3' is the name of 0 channels of .*x\.fcs, which has 'CD4' \(a\), 'CD8' \(b\), 'c' \(c\)",
     ),
-    "two channels": (lambda f: open_rows(fcs(f), channels=["CD4"]), "'CD4' stands for 2 channels"),
+    "two channels": (lambda f: open_rows(fcs(f), channels=["CD4"]), "'CD4' is the name of 2 channels"),
     "channels as text": (lambda f: open_rows(fcs(f), channels="CD8"), "channels='CD8': expected a list"),
     "no channels": (lambda f: open_rows(fcs(f), channels=[]), r"x\.fcs: shape \(23, 0\)"),
     "cofactor": (lambda f: FCSRows(fcs(f), cofactor=0), "cofactor=0.0: expected a number > 0"),

@@ -10,7 +10,16 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from bpfa import ArrayRows, Batch, Rows
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import SpikeSlab
-from bpfa.data import as_rows
+from bpfa.data import (
+    ConcatRows,
+    RowSource,
+    StandardisedRows,
+    as_rows,
+    column_moments,
+    open_rows,
+    read_batches,
+    sequential,
+)
 
 numbers = st.floats(-1e6, 1e6)
 
@@ -81,3 +90,38 @@ def test_a_masked_array_hides_what_it_masks():
     masked = np.ma.masked_array([[1.0, 2.0], [3.0, np.inf]], mask=[[False, True], [False, True]])
     rows = ArrayRows(masked, missing=[[False, False], [True, False]])
     np.testing.assert_array_equal(rows.observed, [[True, False], [False, False]])
+
+
+class TestForeignRows:
+    """An object that has no more than the protocol demands."""
+
+    class Foreign:
+        n_rows, n_columns = 5, 2
+
+        def take(self, ids):
+            return Batch(np.outer(ids, [1.0, 2.0]), ids=ids)
+
+    def test_it_is_wrapped_once(self):
+        foreign = self.Foreign()
+        assert isinstance(foreign, Rows)
+        for wrap in (as_rows, open_rows):
+            rows = wrap(foreign)
+            assert isinstance(rows, RowSource)
+            assert as_rows(rows) is rows
+            assert (rows.name, rows.chunk_edges, rows.column_names) == ("Foreign", None, None)
+            np.testing.assert_array_equal(rows.read(2, 4).values, [[2, 4], [3, 6]])
+
+    def test_it_serves_wherever_rows_do(self):
+        foreign = self.Foreign()
+        values = np.outer(np.arange(5), [1.0, 2.0])
+        np.testing.assert_array_equal(next(sequential(foreign)).values, values)
+        np.testing.assert_array_equal(column_moments(foreign).mean, [2, 4])
+        assert ConcatRows([foreign, ArrayRows(values)]).read(4, 7).ids.tolist() == [4, 5, 6]
+        half = StandardisedRows(foreign, [0.0, 0.0], [2.0, 2.0])
+        np.testing.assert_array_equal(half.read(0, 5).values, values / 2)
+        batches = read_batches(foreign, 5, Stream.from_seed(0))
+        assert sorted(next(batches).ids) == [0, 1, 2, 3, 4]
+
+    def test_something_else_is_refused(self):
+        with pytest.raises(TypeError, match="rows: list; expected Rows"):
+            sequential([1.0])

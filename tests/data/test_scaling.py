@@ -15,10 +15,7 @@ from bpfa.data import (
     HeldOutRows,
     StandardisedRows,
     TableRows,
-    chunk_edges,
     column_moments,
-    column_names,
-    read,
     read_batches,
     sequential,
 )
@@ -146,13 +143,13 @@ def test_standardised_rows_have_mean_0_and_scale_1(source, dtype):
 def test_what_a_source_has_comes_through():
     rows = Stored(np.ones((10, 2)))
     for wrapped in (StandardisedRows(rows, [0, 0], [1, 1]), HeldOutRows(rows, 0.5, STREAM)):
-        np.testing.assert_array_equal(chunk_edges(wrapped), rows.chunk_edges)
-        assert column_names(wrapped) == ["a", "b"]
+        np.testing.assert_array_equal(wrapped.chunk_edges, rows.chunk_edges)
+        assert wrapped.column_names == ["a", "b"]
         assert wrapped.name == "stored"
-        np.testing.assert_array_equal(read(wrapped, 4, 9).ids, np.arange(4, 9))
+        np.testing.assert_array_equal(wrapped.read(4, 9).ids, np.arange(4, 9))
     wrapped = StandardisedRows(ArrayRows(np.ones((10, 2))), [0, 0], [1, 1])
-    assert chunk_edges(wrapped) is None
-    assert column_names(wrapped) is None
+    assert wrapped.chunk_edges is None
+    assert wrapped.column_names is None
 
 
 def test_hidden_entries_are_the_same_whenever_a_row_is_read(monkeypatch):
@@ -172,8 +169,8 @@ def test_hidden_entries_are_the_same_whenever_a_row_is_read(monkeypatch):
     again, _, hidden_again = rows.take_held_out(odd)
     np.testing.assert_array_equal(hidden_again, hidden[odd])
     np.testing.assert_array_equal(again.observed, batch.observed[odd])
-    monkeypatch.setattr("bpfa.data.held_out.DRAWS", 500)
-    np.testing.assert_array_equal(read(rows, 30, 60).observed, batch.observed[30:60])
+    monkeypatch.setattr("bpfa.data.held_out.DRAWS_AT_A_TIME", 500)
+    np.testing.assert_array_equal(rows.read(30, 60).observed, batch.observed[30:60])
     for other in sequential(rows, 11):
         np.testing.assert_array_equal(other.observed, batch.observed[other.ids])
     other = next(read_batches(rows, 20, STREAM))
@@ -206,4 +203,4 @@ def test_bad_arguments(call, match):
 def test_names_of_a_table_come_through():
     pandas = pytest.importorskip("pandas")
     rows = TableRows(pandas.DataFrame({"x": [1.0], "y": [2.0]}))
-    assert column_names(HeldOutRows(rows, 0.1, STREAM)) == ["x", "y"]
+    assert HeldOutRows(rows, 0.1, STREAM).column_names == ["x", "y"]

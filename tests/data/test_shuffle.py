@@ -188,13 +188,13 @@ def test_windows_are_limited_by_size_batches_and_chunks():
 def test_windows_of_uneven_chunks_are_about_equal():
     """A few long chunks among many short ones would make windows of equal numbers of chunks very unequal."""
     edges = np.concatenate([[0], np.cumsum([1] * 400 + [100] * 4)])
-    plan = shuffle_module.Plan(edges, 4, 10, STREAM)
+    plan = shuffle_module.WindowPlan(edges, 4, 10, STREAM)
     for _, order, _ in itertools.islice(plan.windows(1), 100):
         assert len(order) <= 200 + 100
 
 
 def test_no_two_windows_have_the_same_order():
-    plan = shuffle_module.Plan(np.arange(0, 401, 10), 4, 10, STREAM)
+    plan = shuffle_module.WindowPlan(np.arange(0, 401, 10), 4, 10, STREAM)
     orders = [tuple(order) for _, order, _ in itertools.islice(plan.windows(1), 12)]
     assert {len(order) for order in orders} == {100}
     assert len(set(orders)) == 12
@@ -203,7 +203,7 @@ def test_no_two_windows_have_the_same_order():
 def test_every_row_is_as_likely_in_the_first_batch():
     counts = np.zeros(N)
     for seed in range(400):
-        plan = shuffle_module.Plan(Slow().chunk_edges, 5, 10, Stream.from_seed(seed))
+        plan = shuffle_module.WindowPlan(Slow().chunk_edges, 5, 10, Stream.from_seed(seed))
         chunks, order, _ = next(plan.windows(1))
         ids = np.concatenate([np.arange(*plan.edges[chunk : chunk + 2]) for chunk in chunks])
         counts[ids[order[:10]]] += 1

@@ -57,7 +57,7 @@ def test_channels_between_pixels_become_planes_of_tiff(tmp_path):
 
 def test_jpeg_is_close_and_warns(tmp_path):
     smooth = np.add.outer(np.arange(32), np.arange(24)).astype(np.uint8)
-    with pytest.warns(UserWarning, match="JPEG changes"):
+    with pytest.warns(UserWarning, match="JPEG slightly changes"):
         write_image(tmp_path / "a.jpg", smooth, Picture(tmp_path, smooth), "")
     assert np.abs(read_image(tmp_path / "a.jpg").values.astype(int) - smooth).max() <= 3
 
@@ -111,7 +111,7 @@ def test_palettes_and_bits(tmp_path):
 
 
 def test_deep_colours_are_refused_not_cut(tmp_path):
-    # Signature, then the header of a picture of 16 bits a colour.
+    # Signature, then the header of a picture of 16 bits per colour.
     head = (
         b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
         + (9).to_bytes(4, "big")
@@ -119,7 +119,7 @@ def test_deep_colours_are_refused_not_cut(tmp_path):
         + bytes([16, 2])
     )
     (tmp_path / "a.png").write_bytes(head + bytes(40))
-    with pytest.raises(ValueError, match="16 bits a colour"):
+    with pytest.raises(ValueError, match="16 bits per colour"):
         read_image(tmp_path / "a.png")
     with pytest.raises(ValueError, match="16-bit colours"):
         check_target("b.png", Picture(Path("a.tif"), RGB.astype(np.uint16), channel_axis=2))
@@ -251,7 +251,7 @@ def test_masks_of_stacks_and_of_channels(tmp_path):
 def test_masks_that_are_refused(tmp_path):
     picture = Picture(Path("a.png"), GREY)
     np.save(tmp_path / "wrong.npy", MASK[:5])
-    with pytest.raises(ValueError, match=r"shape \(5, 9\); expected \(12, 9\), as a\.png"):
+    with pytest.raises(ValueError, match=r"shape \(5, 9\); expected \(12, 9\), for a\.png"):
         read_mask(tmp_path / "wrong.npy", picture)
     np.save(tmp_path / "nan.npy", np.where(MASK, np.nan, 0))
     with pytest.raises(ValueError, match="NaN"):

@@ -92,7 +92,7 @@ def test_components_that_no_row_uses_are_not_lost(model):
 def test_trace(model):
     axes = plot_trace(model, against="seconds")
     assert [ax.get_title(loc="left") for ax in axes] == [
-        "Noise (column scales)",
+        "Noise (units of column scale)",
         "Components in use",
         "Held-out log-likelihood per entry",
     ]
@@ -121,7 +121,7 @@ def test_coverage(model, X):
     calibration = model.calibration(X, levels=line.get_xdata(), n_draws=39)
     np.testing.assert_allclose(line.get_ydata(), calibration["coverage"])
     np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
-    assert ax.get_ylabel() == f"Covered, of {calibration['n_entries'][0]:,} held-out entries"
+    assert ax.get_ylabel() == f"Coverage of {calibration['n_entries'][0]:,} held-out entries"
     # The band holds 95 % of what chance makes of a coverage of one half.
     [band] = ax.collections
     middle = [y for x, y in band.get_paths()[0].vertices if abs(x - 0.5) < 1e-9]
@@ -133,7 +133,7 @@ def test_coverage_of_given_entries(model, X):
     hidden = np.zeros(X.shape, dtype=bool)
     hidden[:, 1] = X["b"].notna()
     ax = plot_coverage(model, X, hidden, n_draws=39)
-    assert ax.get_ylabel() == f"Covered, of {X['b'].notna().sum():,} held-out entries"
+    assert ax.get_ylabel() == f"Coverage of {X['b'].notna().sum():,} held-out entries"
 
 
 def test_residuals(model, X):

@@ -99,7 +99,7 @@ def test_the_slider_moves_by_keyboard(opened):
     assert shown_width(opened) == 53
     webdriver.ActionChains(opened).send_keys(Keys.HOME).perform()
     assert shown_width(opened) == 0
-    assert slider.get_attribute("aria-valuetext") == "0 % as it was"
+    assert slider.get_attribute("aria-valuetext") == "0 % before restoration"
 
 
 @image

@@ -1,8 +1,11 @@
-"""A small table with holes, and files of it."""
+"""A small table with missing entries, and functions that write such a table to files of every kind."""
 
 import flowio
+import h5py
 import numpy as np
+import pandas as pd
 import pytest
+import zarr
 
 anndata = pytest.importorskip("anndata")
 
@@ -26,3 +29,46 @@ def write_h5ad(path, matrix):
     data.obs_names = [f"cell {i}" for i in range(N)]
     data.write_h5ad(path)
     return path
+
+
+def write_npy(path, array):
+    np.save(path, array)
+
+
+def write_npz(path, array):
+    np.savez(path, array)
+
+
+def write_csv(path, array):
+    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False)
+
+
+def write_tsv(path, array):
+    pd.DataFrame(array, columns=NAMES).to_csv(path, index=False, sep="\t")
+
+
+def write_parquet(path, array):
+    pd.DataFrame(array, columns=NAMES).to_parquet(path)
+
+
+def write_hdf5(path, array):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=array, chunks=(5, 4))
+
+
+def write_zarr(path, array):
+    zarr.create_array(str(path), data=array, chunks=(6, 4))
+
+
+WRITERS = {
+    ".npy": write_npy,
+    ".npz": write_npz,
+    ".csv": write_csv,
+    ".tsv": write_tsv,
+    ".parquet": write_parquet,
+    ".h5": write_hdf5,
+    ".hdf5": write_hdf5,
+    ".h5ad": write_h5ad,
+    ".zarr": write_zarr,
+    ".fcs": lambda path, array: write_fcs(path, array),
+}

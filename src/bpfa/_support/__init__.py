@@ -1,1 +1,1 @@
-"""What every layer may use: argument checks, random numbers, whole files, optional libraries."""
+"""Tools for every layer: argument checks, random numbers, threads, whole files, optional libraries, bars."""

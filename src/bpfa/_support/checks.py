@@ -1,4 +1,4 @@
-"""Checks of arguments: every message names the argument, its value and what is accepted."""
+"""Checks of arguments. Every error names the argument, its value, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
-    """Return `value` as an int in [low, high]."""
+    """Return `value` as an int, after checking that it is an integer in [low, high]."""
     accepted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r}: expected {accepted}")
@@ -26,7 +26,7 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -
 
 
 def check_number(name: str, value: Any, *, low: float, high: float = np.inf, open_low: bool = False) -> float:
-    """Return `value` as a finite float in [low, high], or in (low, high] with `open_low`."""
+    """Return `value` as a finite float in [low, high], or in (low, high] if `open_low` is true."""
     accepted = f"a number {'>' if open_low else '>='} {low:g}" + (
         "" if np.isinf(high) else f" and <= {high:g}"
     )
@@ -42,7 +42,7 @@ def check_number(name: str, value: Any, *, low: float, high: float = np.inf, ope
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `choices`."""
+    """Return `value`, after checking that it is one of `choices`."""
     if not isinstance(value, str):
         raise TypeError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
     if value not in choices:
@@ -51,7 +51,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
-    """Return `value` as a finite float64 array of this shape; None in `shape` is any length."""
+    """Return `value` as a finite float64 array of this shape, in which None stands for any length."""
     array = as_real_array(name, value)
     expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
     if array.ndim != len(shape) or any(
@@ -66,9 +66,9 @@ def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
 
 
 def as_real_array(name: str, value: Any, *, keep_single: bool = False) -> Array:
-    """Return `value` as a float64 array, refusing what is not made of real numbers.
+    """Return `value` as a float64 array, and refuse anything that does not consist of real numbers.
 
-    With `keep_single` an array of float32 stays as it is: data may be large.
+    With `keep_single`, a float32 array keeps its type, so that large data are not copied.
     """
     array = _as_array(name, value)
     if array.dtype == object:
@@ -91,13 +91,13 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
 
 
 def check_instance(name: str, value: Any, kind: type) -> None:
-    """Refuse a value that is not of this kind."""
+    """Refuse a value that is not an instance of this class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: {type(value).__name__}; expected {kind.__name__}")
 
 
 def check_mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return `value` as a boolean array of this shape; 0/1 integers are accepted, NaN is not."""
+    """Return `value` as a boolean array of this shape; numbers are accepted if all of them are 0 or 1."""
     mask = _as_array(name, value)
     if mask.dtype != bool:
         if mask.dtype.kind not in "fiu" or not np.isin(mask, (0, 1)).all():

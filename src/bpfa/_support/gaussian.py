@@ -1,4 +1,4 @@
-"""Gaussians given by their precision matrices, one a column: their steps, and draws by LAPACK."""
+"""Gaussians given by precision matrices, one for each column: draws from them, and steps of the matrices."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
 
 
 def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
-    """Return P_d^-1 h_d + L_d^-T noise_d for every column d, L_d being the Cholesky factor of P_d.
+    """Return P_d^-1 h_d + L_d^-T noise_d for every column d, where L_d is the Cholesky factor of P_d.
 
-    That is a draw from N(P_d^-1 h_d, P_d^-1) where the noise is standard normal, its mean where it is zero.
+    If the noise is standard normal, this is a draw from N(P_d^-1 h_d, P_d^-1); if it is zero, the mean.
 
     Parameters
     ----------
     P : array, shape (D, K, K) or (1, K, K)
-        One matrix a column, or one for all.
+        One matrix for each column, or one for all columns.
     h, noise : array, shape (K, D)
 
     Examples
@@ -34,7 +34,7 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
            [0.25, 0.25, 0.25]])
     """
     columns = np.empty(h.shape[::-1])
-    # The threads are ours: LAPACK must not start its own inside each of them.
+    # The compiled loop over columns has threads of its own; LAPACK must not start more in each of them.
     with one_blas_thread():
         bad = _native.gaussian_draws(
             _POTRF,
@@ -53,13 +53,14 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
 def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: float) -> Array:
     """Return keep P_d + gain XX_d + diagonal I for every column d.
 
-    The matrices may take more memory than any cache has: NumPy would go through it once for every operation,
-    and that would take longer than all else in a step with joint features.
+    The matrices may be larger than any cache of the processor. NumPy would pass over that memory once for
+    every operation, which would take longer than the rest of a step with joint features; this function passes
+    over it once.
 
     Parameters
     ----------
     P, XX : array, shape (D, K, K) or (1, K, K)
-        One matrix a column, or one for all.
+        One matrix for each column, or one for all columns.
     keep, gain, diagonal : float
 
     Examples

@@ -1,17 +1,17 @@
-"""The counter-based generator Philox4x32-10, and how the draws of a fit are keyed.
+"""Random numbers: the counter-based generator Philox4x32-10, and how each draw of a fit finds its number.
 
-A draw is a pure function of (seed, purpose, step, row id, sweep, feature), so a result never depends on the
-number of threads, on how rows are split into batches, or on the order of the work.
+A draw is a pure function of (seed, purpose, step, row id, sweep, feature). A result therefore never depends
+on the number of threads, on how rows are divided into batches, or on the order of the work.
 
-One Philox block has four counter words and gives four random words:
+Philox turns a block of four counter words into four random words. The counter words are:
 
     word 0   index of the block of features
     word 1   sweep (low 16 bits), kind of draw (8 bits), row id bits 32..39 (8 bits)
     word 2   row id bits 0..31
     word 3   step
 
-Features are laid out so that sixteen vector lanes computing sixteen blocks get the words of 64 consecutive
-features without a shuffle: feature k takes word (k % 64) // 16 of block 16 (k // 64) + k % 16.
+Feature k takes word (k % 64) // 16 of block 16 (k // 64) + k % 16. With this layout, sixteen vector lanes
+that compute sixteen blocks obtain the words of 64 consecutive features without having to rearrange them.
 
 Reference: Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from bpfa._support import _native
 from bpfa._support.checks import check_integer
 
-__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32", "word_below"]
+__all__ = ["MAX_ROW_ID", "MAX_SWEEP", "GlobalDraws", "RowDraws", "Stream", "philox4x32", "threshold_word"]
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -37,18 +37,18 @@ LOW_32 = np.uint64(0xFFFFFFFF)
 MAX_ROW_ID = 2**40 - 1
 MAX_SWEEP = 2**16 - 1
 
-# Kinds of draw: they keep the words of different uses apart.
+# Kinds of draw. Different kinds have different counters, so that no two uses share random words.
 UNIFORM, NORMAL, GENERATOR, CHILD, GLOBAL = range(5)
 
 
 def philox4x32(counters: NDArray[np.uint32], key: int) -> NDArray[np.uint32]:
-    """Philox4x32-10 blocks of an array of counters.
+    """Return the Philox4x32-10 blocks of an array of counters.
 
     Parameters
     ----------
     counters : array of uint32, shape (..., 4)
     key : int
-        64 bits; the low half is the first key word.
+        Of 64 bits; the low half is the first key word.
 
     Returns
     -------
@@ -78,12 +78,12 @@ def philox4x32(counters: NDArray[np.uint32], key: int) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Stream:
-    """All the random numbers of one seed.
+    """All the random numbers that belong to one seed.
 
     Parameters
     ----------
     key : int
-        64 bits.
+        Of 64 bits.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Stream:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Stream:
-        """Stream of an integer seed below 2^64, or of fresh entropy when `seed` is None."""
+        """Return the stream of an integer seed below 2^64; None takes a seed from the operating system."""
         if seed is None:
             return cls(int(np.random.SeedSequence().generate_state(1, np.uint64)[0]))
         return cls(check_integer("seed", seed, low=0, high=2**64 - 1))
@@ -108,22 +108,22 @@ class Stream:
         return Stream(_child_key(self.key, purpose))
 
     def generator(self, step: int) -> np.random.Generator:
-        """NumPy generator for the draws of one step that belong to no row."""
+        """Return a NumPy generator for those draws of one step that belong to no row."""
         counter = np.array([0, GENERATOR << 16, step >> 32, step & 0xFFFFFFFF], dtype=np.uint32)
         return np.random.default_rng(philox4x32(counter, self.key))
 
     def globals(self, step: int) -> GlobalDraws:
-        """Draws of the globals at one step, the same on every device."""
+        """Return the random numbers of the global variables at one step, the same on every device."""
         return GlobalDraws(self.key, step)
 
     def rows(self, ids: NDArray[np.int64], step: int) -> RowDraws:
-        """Draws of the rows with these ids at one step."""
+        """Return the random numbers of the rows with these ids at one step."""
         return RowDraws(self.key, ids, step)
 
 
 @lru_cache(maxsize=256)
 def _child_key(key: int, purpose: str) -> int:
-    # A name of any length becomes a key by absorbing its bytes four at a time.
+    # A name of any length is turned into a key: its bytes are absorbed four at a time.
     if not purpose:
         raise ValueError("purpose='': expected a name")
     data = purpose.encode()
@@ -135,10 +135,11 @@ def _child_key(key: int, purpose: str) -> int:
 
 
 class GlobalDraws:
-    """The random numbers of the globals at one step, by the methods of a NumPy generator that a view needs.
+    """The random numbers of the global variables at one step.
 
-    A number is a pure function of (key, step, how many calls came before, place in the array), so that a GPU
-    draws the same. The counter of a block is (block, kind and attempt, call, step).
+    The methods are those of a NumPy generator that sampling a view needs. A number is a pure function of
+    (key, step, number of earlier calls, position in the array), so that a GPU draws the same numbers. The
+    counter of a block is (block, kind and attempt, call, step).
 
     Parameters
     ----------
@@ -160,18 +161,18 @@ class GlobalDraws:
         self.n_calls = 0
 
     def standard_normal(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Standard normal numbers."""
+        """Return standard normal numbers."""
         normals: NDArray[np.float64] = ndtri(self._uniform(size))
         return normals
 
     def standard_exponential(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Exponential numbers of mean one."""
+        """Return exponential numbers of mean 1."""
         return -np.log(self._uniform(size))
 
     def standard_gamma(self, shape: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Gamma numbers of these shapes."""
+        """Return gamma numbers of scale 1 with these shape parameters."""
         # Marsaglia & Tsang, "A simple method for generating gamma variables", ACM Transactions on
-        # Mathematical Software 26 (2000): a normal and a uniform number an attempt.
+        # Mathematical Software 26 (2000). Each attempt takes a normal and a uniform number.
         shapes = np.asarray(shape, dtype=np.float64)
         small = shapes < 1
         d = np.ravel(np.where(small, shapes + 1, shapes)) - 1 / 3
@@ -180,7 +181,7 @@ class GlobalDraws:
         first = self._words(np.arange(d.size), attempt=0)
         for attempt in range(MAX_SWEEP + 1):
             words = first[left] if attempt == 0 else self._words(left, attempt)
-            normal, u = ndtri(_grid(words[:, 0])), _grid(words[:, 1])
+            normal, u = ndtri(_uniform_numbers(words[:, 0])), _uniform_numbers(words[:, 1])
             v = (1 + c[left] * normal) ** 3
             d_left, positive = d[left], np.where(v > 0, v, 1.0)
             bound = 0.5 * normal**2 + d_left - d_left * positive + d_left * np.log(positive)
@@ -191,23 +192,23 @@ class GlobalDraws:
                 break
         self.n_calls += 1
         # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
-        boost = _grid(first[:, 2]).reshape(shapes.shape)
+        boost = _uniform_numbers(first[:, 2]).reshape(shapes.shape)
         draws = draws.reshape(shapes.shape)
         return np.where(small, draws * boost ** (1 / np.where(small, shapes, 1.0)), draws)
 
     def integers(self, high: int) -> int:
-        """Integer from 0 to high - 1."""
+        """Return an integer from 0 to high - 1."""
         return int(self._uniform(1)[0] * high)
 
     def gamma(self, shape: float) -> float:
-        """Gamma number of this shape."""
+        """Return a gamma number of scale 1 with this shape parameter."""
         return float(self.standard_gamma(np.array([shape]))[0])
 
     def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
         n = int(np.prod(size))
         words = self._words(np.arange(-(-n // 4)), attempt=0)
         self.n_calls += 1
-        return _grid(words.ravel()[:n]).reshape(size)
+        return _uniform_numbers(words.ravel()[:n]).reshape(size)
 
     def _words(self, blocks: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
         counters = np.empty((len(blocks), 4), dtype=np.uint32)
@@ -217,29 +218,29 @@ class GlobalDraws:
         return counters
 
 
-def word_below(share: float) -> int:
-    """Return the word below which random words are with this probability.
+def threshold_word(probability: float) -> int:
+    """Return the threshold that a random word of 32 bits is below with this probability.
 
     Examples
     --------
-    >>> word_below(0.0), word_below(0.25) == 2**30
+    >>> threshold_word(0.0), threshold_word(0.25) == 2**30
     (0, True)
     """
-    return int(share * 2**32)
+    return int(probability * 2**32)
 
 
-def _grid(words: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
+def _uniform_numbers(words: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Return uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
     return (words.astype(np.float64) + 0.5) * 2.0**-32
 
 
 @dataclass(frozen=True)
 class RowDraws:
-    """The random numbers of some rows at one step: a matrix (rows x features) for every sweep.
+    """The random numbers of some rows at one step: one matrix (rows x features) for every sweep.
 
     Examples
     --------
-    Splitting the rows does not change their numbers:
+    The numbers of a row do not depend on which other rows are drawn with it:
 
     >>> stream = Stream.from_seed(0)
     >>> both = stream.rows(np.array([5, 9]), step=1).uniform(sweep=1, n_features=3)
@@ -253,7 +254,7 @@ class RowDraws:
     step: int
 
     def words(self, kind: int, sweep: int, n_features: int) -> NDArray[np.uint32]:
-        """Random words, shape (rows, n_features)."""
+        """Return random words, shape (rows, n_features)."""
         n_groups = -(-n_features // 64)
         counters = np.empty((len(self.ids), n_groups, 16, 4), dtype=np.uint32)
         counters[..., 0] = np.arange(16 * n_groups, dtype=np.uint32).reshape(n_groups, 16)
@@ -265,18 +266,18 @@ class RowDraws:
         return blocks.swapaxes(2, 3).reshape(len(self.ids), 64 * n_groups)[:, :n_features]
 
     def dropped(self, share: float, n_columns: int) -> NDArray[np.bool_]:
-        """Return which entries to drop, each with this probability, shape (rows, n_columns).
+        """Return which entries to drop, each with probability `share`; shape (rows, n_columns).
 
-        Sweeps count from one: the words of sweep 0 are those of the columns.
+        Sweeps over the features count from one. The words of sweep 0 are free, and are used for the columns.
         """
-        dropped: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(word_below(share))
+        dropped: NDArray[np.bool_] = self.words(UNIFORM, 0, n_columns) < np.uint32(threshold_word(share))
         return dropped
 
     def uniform(self, sweep: int, n_features: int) -> NDArray[np.float64]:
-        """Uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
-        return _grid(self.words(UNIFORM, sweep, n_features))
+        """Return uniform numbers strictly between 0 and 1, on a grid of 2^32 points."""
+        return _uniform_numbers(self.words(UNIFORM, sweep, n_features))
 
     def normal(self, sweep: int, n_features: int) -> NDArray[np.float64]:
-        """Standard normal numbers, by the inverse of the normal distribution function."""
-        normals: NDArray[np.float64] = ndtri(_grid(self.words(NORMAL, sweep, n_features)))
+        """Return standard normal numbers, by the inverse of the normal distribution function."""
+        normals: NDArray[np.float64] = ndtri(_uniform_numbers(self.words(NORMAL, sweep, n_features)))
         return normals

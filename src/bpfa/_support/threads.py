@@ -1,4 +1,4 @@
-"""Threads: how many there are, and how libraries are kept from starting more."""
+"""Threads: how many a parallel loop uses, and how libraries are kept from starting more."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def _processors() -> int:
 
 
 def thread_count(n_jobs: int | None = None) -> int:
-    """Return how many threads a parallel loop would use: those asked for, or as many as OpenMP would.
+    """Return how many threads a parallel loop uses: `n_jobs`, or by default as many as OpenMP would.
 
-    At most four for each processor, and one in a forked child process, where OpenMP's threads are gone.
+    There are at most four threads for each processor, and only one in a forked child process, in which the
+    threads of OpenMP do not exist.
 
     Examples
     --------
@@ -56,7 +57,7 @@ def thread_count(n_jobs: int | None = None) -> int:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS and LAPACK to the thread that calls them in a block.
+    """Within the block, let BLAS and LAPACK use only the thread that calls them.
 
     Examples
     --------
@@ -70,7 +71,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def limited_threads(n_threads: int | None) -> Iterator[None]:
-    """Let OpenMP use at most so many threads in a block, for those who cannot be told in a call.
+    """Within the block, let OpenMP use at most `n_threads` threads; None sets no limit.
+
+    This is for libraries that have no parameter for the number of threads.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.data import Batch, Rows
+from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.local import LocalMethod, MethodName
@@ -106,7 +106,7 @@ class Backend(ABC):
         """Return whether data is an array in the memory of a device of this kind."""
         return False
 
-    def rows_of(self, data: Any) -> Rows:
+    def rows_of(self, data: Any) -> RowSource:
         """Return the rows of an array that this backend owns."""
         raise TypeError(f"data: {type(data).__name__}; not an array of {self.name!r}")
 

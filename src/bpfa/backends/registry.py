@@ -13,7 +13,7 @@ from bpfa.backends.cpu.backend import CpuBackend
 from bpfa.backends.cuda.backend import CudaBackend
 from bpfa.backends.numpy.backend import NumpyBackend
 from bpfa.backends.protocol import Backend
-from bpfa.data import Rows
+from bpfa.data import RowSource
 from bpfa.data import as_rows as rows_on_host
 
 __all__ = ["BACKENDS", "array_like", "as_rows", "backend_of", "check_device", "on_device"]
@@ -73,7 +73,7 @@ def on_device(data: Any) -> Backend | None:
     return next((backend for backend in BACKENDS.values() if backend.owns(data)), None)
 
 
-def as_rows(data: Any, missing: Any = None) -> Rows:
+def as_rows(data: Any, missing: Any = None) -> RowSource:
     """Return data as a source of rows, as `bpfa.data.as_rows` does, arrays of a device included.
 
     Examples

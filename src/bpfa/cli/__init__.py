@@ -1,4 +1,4 @@
-"""The command line: bpfa inpaint, denoise, fit, transform, impute, report, doctor and demo."""
+"""The commands of the program bpfa: inpaint, denoise, fit, transform, impute, report, doctor and demo."""
 
 from bpfa.cli.program import main
 

@@ -1,4 +1,4 @@
-"""`python -m bpfa.cli` is `bpfa`."""
+"""Lets `python -m bpfa.cli` do the same as the program `bpfa`."""
 
 from bpfa.cli.program import main
 

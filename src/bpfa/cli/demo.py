@@ -1,4 +1,4 @@
-"""bpfa demo: a photograph from a fifth of its pixels, beside what else can be done."""
+"""bpfa demo: restores a photograph from a fifth of its pixels, and compares with other methods."""
 
 from __future__ import annotations
 
@@ -11,58 +11,62 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 import bpfa
+from bpfa._support.optional import library
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Force, Jobs, Json, Quiet, Seed, command_line
 from bpfa.cli.outputs import Outputs
-from bpfa.cli.voice import Voice
-from bpfa.data.formats.files import library
 from bpfa.images.files import Picture, write_image
 
 __all__ = ["demo"]
 
 MISSING = 0.8
-# Fewer than by default, so that all is done within a minute; more would not show.
+# Fewer than by default, so that the demo takes less than a minute; more would make no visible difference.
 STEPS = 200
+NEEDED = "the demo needs scikit-image"
+
+Folder = Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to write to.")]
 
 
 def demo(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write.")] = Path("bpfa-demo"),
+    folder: Folder = Path("bpfa-demo"),
     seed: Seed = 0,
     jobs: Jobs = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Fill in a photograph, within a minute.
+    """Restore a photograph, within a minute.
 
-    Drops 80 % of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
+    Removes 80 % of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
     """
     from bpfa.images import inpaint
     from bpfa.report import image_report
     from bpfa.report.pictures import colour_map
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     folder.mkdir(parents=True, exist_ok=True)
     names = ("before.png", "after.png", "uncertainty.png", "report.html")
     before, after, uncertainty, report = paths = [folder / name for name in names]
     for path in paths:
         outputs.claim("FOLDER", path)
-    truth = library("skimage.data", "demo").camera()
+    truth = library("skimage.data", "demo", purpose=NEEDED).camera()
     missing = np.random.default_rng(seed).random(truth.shape) < MISSING
     seen = np.where(missing, 0, truth).astype(np.uint8)
 
-    voice.note(f"{MISSING:.0%} of {truth.shape[0]} x {truth.shape[1]} pixels are dropped, and filled in by:")
-    result = inpaint(seen, missing, max_steps=STEPS, random_state=seed, n_jobs=jobs, verbose=voice.verbose)
+    size, verbose = f"{truth.shape[0]} x {truth.shape[1]}", messenger.verbose
+    messenger.note(f"{MISSING:.0%} of {size} pixels are removed, and filled in by:")
+    result = inpaint(seen, missing, max_steps=STEPS, random_state=seed, n_jobs=jobs, verbose=verbose)
     restored = {"bpfa": result.image}
     for name, method in (("biharmonic", biharmonic), ("cubic", cubic)):
-        with voice.bar(name, None):
+        with messenger.bar(name, None):
             restored[name] = method(seen, missing)
     scores = {name: psnrs(truth, image, missing) for name, image in restored.items()}
 
     picture = Picture(Path("camera.png"), seen)
-    spread = float(np.percentile(result.std, 99.8))
     page = image_report(result, picture, command=command_line(context))
-    coloured = Picture(uncertainty, colour_map(result.std, spread), channel_axis=2)
+    largest = float(np.percentile(result.std, 99.8))
+    coloured = Picture(uncertainty, colour_map(result.std, largest), channel_axis=2)
     outputs.add("FOLDER", before, lambda path: write_image(path, seen, picture, ""))
     outputs.add("FOLDER", after, lambda path: write_image(path, result.image, picture, ""))
     outputs.add("FOLDER", uncertainty, lambda path: write_image(path, coloured.values, coloured, ""))
@@ -77,17 +81,17 @@ def demo(
         "features": len(result.model.components_),
         "steps": result.model.n_steps_,
     }
-    voice.result("demo", document, comparison(scores), *(str(path) for path in paths))
+    messenger.result("demo", document, comparison(scores), *(str(path) for path in paths))
 
 
 def biharmonic(seen: NDArray[np.uint8], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Fill in by scikit-image's biharmonic equation."""
-    inpaint = library("skimage.restoration", "demo").inpaint_biharmonic
+    """Fill in the missing pixels by biharmonic interpolation, with scikit-image."""
+    inpaint = library("skimage.restoration", "demo", purpose=NEEDED).inpaint_biharmonic
     return to_bytes(255 * inpaint(seen / 255.0, missing))
 
 
 def cubic(seen: NDArray[np.uint8], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Fill in by SciPy's cubic interpolation between the known pixels, and the nearest outside of them."""
+    """Fill in by cubic interpolation between the known pixels, and by the nearest one outside of them."""
     from scipy.interpolate import griddata
 
     known, wanted = np.argwhere(~missing), np.argwhere(missing)
@@ -98,19 +102,19 @@ def cubic(seen: NDArray[np.uint8], missing: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def to_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return values as a picture of 8 bits, as all methods must."""
+    """Round values to 8 bits, as is done for every method."""
     rounded: NDArray[np.uint8] = np.clip(values.round(), 0, 255).astype(np.uint8)
     return rounded
 
 
 def psnrs(truth: NDArray[Any], image: NDArray[Any], missing: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the PSNR over all, the missing and the observed pixels; infinity where all are right."""
+    """Return the PSNR over all, the missing and the observed pixels; infinity where all are exact."""
     chosen = {"all": None, "missing": missing, "observed": ~missing}
     return {name: bpfa.psnr(truth, image, where) for name, where in chosen.items()}
 
 
 def comparison(scores: dict[str, dict[str, float]]) -> Table:
-    """Return a table of the scores for people."""
+    """Return a table of the scores for people to read."""
     table = Table("PSNR, dB", *next(iter(scores.values())))
     for name, score in scores.items():
         table.add_row(name, *(f"{value:.2f}" if np.isfinite(value) else "exact" for value in score.values()))

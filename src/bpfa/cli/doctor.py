@@ -1,4 +1,4 @@
-"""bpfa doctor: what is installed, what the machine has, and whether the numbers come out right."""
+"""bpfa doctor: shows what is installed and what the machine has, and tests that results are right."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table as Columns
+from rich.table import Table
 from threadpoolctl import threadpool_info
 
 import bpfa
 from bpfa.backends.registry import BACKENDS
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Json, Quiet
-from bpfa.cli.voice import Voice
 
 __all__ = ["doctor"]
 
 CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl")
-# By what they are for, and the extra that brings them.
+# Optional libraries, each with the extra that installs it.
 OPTIONAL = {
     "typer": "cli",
     "rich": "cli",
@@ -40,35 +40,35 @@ OPTIONAL = {
     "pandas": "tables",
     "polars": "tables",
 }
-# CuPy has a name for every version of CUDA.
+# CuPy is published under a different name for each version of CUDA.
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
     """Check the installation in a few seconds.
 
-    Shows versions, instruction sets, threads, BLAS and GPU, and tests that the numbers come out right.
+    Shows versions, instruction sets, threads, BLAS and GPU, and tests that results are right.
     """
-    voice = Voice(quiet=quiet, as_json=as_json)
+    messenger = Messenger(quiet=quiet, as_json=as_json)
     facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
     facts["libraries"] |= {name: found for name in CUPY if (found := version(name))}
-    with voice.bar("self-test", None):
+    with messenger.bar("self-test", None):
         tests = [run(name, test) for name, test in TESTS.items()]
     healthy = all(test["passed"] for test in tests)
-    voice.result("doctor", {**facts, "self_test": tests, "healthy": healthy}, *shown(facts, tests))
+    messenger.result("doctor", {**facts, "self_test": tests, "healthy": healthy}, *shown(facts, tests))
     if not healthy:
         failed = "; ".join(f"{test['name']}: {test['detail']}" for test in tests if not test["passed"])
         raise ArithmeticError(
-            f"the self-test failed: {failed}. Reinstall bpfa, or report this with the above"
+            f"the self-test failed: {failed}. Reinstall bpfa, or report this with the output above"
         )
 
 
 def system() -> dict[str, Any]:
-    """Return what the machine has."""
+    """Return facts about the machine and the software that bpfa runs on."""
     from bpfa._support.threads import thread_count
     from bpfa.backends.cpu import instruction_sets
 
-    # Threads of BLAS are found where it has been loaded, which NumPy has done by now.
+    # A BLAS library can be found only after it has been loaded, which NumPy has done by now.
     blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
         "bpfa": bpfa.__version__,
@@ -82,7 +82,7 @@ def system() -> dict[str, Any]:
 
 
 def gpu() -> str:
-    """Return which GPU there is and whether it can be used; where not, why, and what to do about it."""
+    """Return which GPU there is and whether it can be used; if not, why, and what to do about it."""
     cuda = BACKENDS["cuda"]
     problem = cuda.problem()
     if problem is None:
@@ -93,12 +93,12 @@ def gpu() -> str:
     try:
         found = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return f"nvidia-smi is there but does not answer: {problem}. The CPU is used"
-    return f"{'; '.join(found.strip().splitlines())}: there, but {problem}. The CPU is used"
+        return f"nvidia-smi is installed but does not answer: {problem}. The CPU is used"
+    return f"{'; '.join(found.strip().splitlines())}: present, but {problem}. The CPU is used"
 
 
 def version(name: str) -> str | None:
-    """Return the version of a distribution that is installed."""
+    """Return the version of an installed distribution, or None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -106,8 +106,8 @@ def version(name: str) -> str | None:
 
 
 def shown(facts: dict[str, Any], tests: list[dict[str, Any]]) -> Iterator[Any]:
-    """Yield what people see."""
-    table = Columns.grid(padding=(0, 2))
+    """Yield what is shown to people: one table with all findings."""
+    table = Table.grid(padding=(0, 2))
     for name, value in facts["system"].items():
         table.add_row(name, str(value))
     table.add_row()
@@ -122,7 +122,7 @@ def shown(facts: dict[str, Any], tests: list[dict[str, Any]]) -> Iterator[Any]:
 
 
 def run(name: str, test: Callable[[], None]) -> dict[str, Any]:
-    """Run a self-test and return how it went."""
+    """Run a self-test, and return whether it passed, or why it failed."""
     began, detail = time.perf_counter(), ""
     try:
         test()
@@ -137,16 +137,16 @@ def run(name: str, test: Callable[[], None]) -> dict[str, Any]:
 
 
 def fits_drawn_data() -> None:
-    """Fit data drawn from the model: the noise must come out."""
+    """Fit data drawn from the model: the fit must find the level of their noise."""
     data = bpfa.draw_data(1000, 12, 4, g_o=100.0, g_w=1.0, seed=0)
     model = bpfa.BPFA(n_components=10, max_steps=150, standardize=False, random_state=0).fit(data.y)
     noise = float(model.noise_std_[0])
     if not 0.09 < noise < 0.12:
-        raise ArithmeticError(f"noise {noise:.3f} where 0.1 was drawn")
+        raise ArithmeticError(f"noise {noise:.3f}, but the data were drawn with 0.1")
 
 
 def kernels_agree() -> None:
-    """Compare the compiled kernels with the specification, in double precision."""
+    """Compare the compiled kernels with the NumPy specification, in double precision."""
     data = bpfa.draw_data(60, 7, 5, seed=0)
     y = np.where(np.random.default_rng(0).random(data.y.shape) < 0.3, np.nan, data.y)
     for name in ("gibbs-ssvi", "titsias-ssvi", "mf-ssvi"):
@@ -163,13 +163,13 @@ def kernels_agree() -> None:
         for device, noise in zip(devices[1:], compiled, strict=True):
             if not np.allclose(noise, specified, rtol=1e-6):
                 raise ArithmeticError(
-                    f"{name} on {device['device']}: noise {noise[-1]!r}, but {specified[-1]!r} by the "
-                    "specification"
+                    f"{name} on {device['device']}: noise {noise[-1]!r}, but the specification gives "
+                    f"{specified[-1]!r}"
                 )
 
 
 def models_come_back() -> None:
-    """Save a model, load it, and use both."""
+    """Save a model and load it again: both must impute the same values."""
     y = bpfa.draw_data(50, 5, 3, seed=0).y
     y[0, 0] = np.nan
     model = bpfa.BPFA(n_components=5, max_steps=5, random_state=0).fit(y)
@@ -177,7 +177,7 @@ def models_come_back() -> None:
         model.save(Path(folder, "model.bpfa"))
         loaded = bpfa.BPFA.load(Path(folder, "model.bpfa"))
     if not np.array_equal(model.impute(y), loaded.impute(y)):
-        raise ArithmeticError("a loaded model imputes other values than the one that was saved")
+        raise ArithmeticError("a loaded model imputes different values from the one that was saved")
 
 
 TESTS = {

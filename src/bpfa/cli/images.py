@@ -12,6 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import (
     AlgorithmName,
     ChannelAxis,
@@ -38,7 +39,6 @@ from bpfa.cli.options import (
     fit_settings,
 )
 from bpfa.cli.outputs import Outputs
-from bpfa.cli.voice import Voice
 from bpfa.images.files import JPEG, Picture, check_target, read_image, read_mask, write_image
 from bpfa.report.page import noise_range
 
@@ -105,7 +105,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     given = context.params
     if given["mask"] is not None and given["missing"] is not None:
         raise typer.BadParameter("--mask and --missing: expected at most one of them.")
-    voice = Voice(quiet=given["quiet"], as_json=given["as_json"])
+    messenger = Messenger(quiet=given["quiet"], as_json=given["as_json"])
     outputs = Outputs(force=given["force"])
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}
@@ -123,7 +123,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
         )
     axes = {"channel_axis": picture.channel_axis, "stack_axis": picture.stack_axis}
     settings = {**axes, **fit_settings(context)}
-    result = restore(picture.values, missing, **settings, verbose=voice.verbose)
+    result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
 
     command = command_line(context)
     note = f"bpfa {bpfa.__version__}: {command}"
@@ -137,10 +137,10 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
         page = image_report(result, picture, command=command)
         outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
-    _tell(voice, restore.__name__, written, result)
+    _tell(messenger, restore.__name__, written, result)
 
 
-def _tell(voice: Voice, name: str, written: dict[str, Path], result: Any) -> None:
+def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any) -> None:
     """Print a summary of the result."""
     kinds = {"OUT": "image", "--std": "std", "--report": "report"}
     document = {
@@ -154,11 +154,11 @@ def _tell(voice: Voice, name: str, written: dict[str, Path], result: Any) -> Non
         "stopped_by": result.model.stopped_by_,
     }
     missing = f"{document['missing_share']:.1%} missing · " if result.missing.any() else ""
-    voice.result(
+    messenger.result(
         name,
         document,
         f"{missing}noise {noise_range(result.noise_std)} · {document['active_features']} of "
-        f"{document['features']} features · {document['steps']} steps · {voice.seconds:.1f} s",
+        f"{document['features']} features · {document['steps']} steps · {messenger.seconds:.1f} s",
         *(f"{kinds[argument]:>6}  {path}" for argument, path in written.items()),
     )
 

@@ -1,4 +1,4 @@
-"""The program `bpfa`: its commands, and what becomes of their errors."""
+"""The program `bpfa`: its commands, and how their errors are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 try:
     import typer
 except ImportError as error:
-    raise SystemExit(f"bpfa: {error}; the command line needs more: pip install 'bpfa[cli]'") from None
+    raise SystemExit(f"bpfa: {error}; the command line needs it: pip install 'bpfa[cli]'") from None
 
 import bpfa
 from bpfa.cli import demo, doctor, images, report, tables
@@ -22,7 +22,8 @@ __all__ = ["main"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-# What a user can cause: wrong arguments, and files that are not there, not readable or of another kind.
+# Errors that a user can cause: wrong arguments, and files that do not exist, cannot be read, or are not what
+# they should be.
 USERS_ERRORS = (
     ValueError,
     TypeError,
@@ -37,8 +38,8 @@ OPTION_NAMES = {name: option.replace("_", "-") for option, name in LIBRARY_NAMES
 
 app = typer.Typer(
     name="bpfa",
-    help="Beta process factor analysis: fill in images and tables, and see how sure to be of every entry.",
-    epilog="Exit status: 0 all is written, 1 a failure, 2 wrong usage or input, 130 interrupted.",
+    help="Beta process factor analysis: fill in images and tables, and learn how certain each entry is.",
+    epilog="Exit status: 0 success, 1 failure, 2 wrong usage or input, 130 interrupted.",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,7 +69,7 @@ def _program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Hold the options that go before a command."""
+    """Declare the options that come before the name of a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -77,73 +78,75 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Those of the process by default.
+        The arguments of the process by default.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings():
-        _show_warnings_in_a_line()
+        _show_each_warning_in_one_print_line()
         status = _status(given)
     sys.exit(status)
 
 
 def _status(arguments: list[str]) -> int:
-    """Run a command and return its exit status; every error is one line on standard error."""
+    """Run a command and return its exit status; every error becomes one line on standard error."""
     try:
         status: Any = app(arguments or ["--help"], prog_name="bpfa", standalone_mode=False, obj=arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:
-        # Who reads has seen enough. Python would complain once more when it closes the pipe at exit.
+        # The reader of our output has closed the pipe. Python would report the same error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        return _complain(error)
+        return _report_error(error)
     if status == INTERRUPTED:
-        _line("interrupted; no output was written")
+        _print_line("interrupted; no output was written")
     return int(status or OK)
 
 
-def _complain(error: Exception) -> int:
-    """Say what went wrong and return the exit status."""
+def _report_error(error: Exception) -> int:
+    """Print what went wrong, and return the exit status."""
     if os.environ.get("BPFA_DEBUG"):
         traceback.print_exception(error)
-    # Errors of usage, whose class is called differently in versions of typer.
+    # An error of usage. Its class is in different places in different versions of typer.
     if hasattr(error, "format_message"):
         command = getattr(getattr(error, "ctx", None), "command_path", "bpfa")
-        _line(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        _print_line(f"{error.format_message().rstrip('.')}; see '{command} --help'")
         return BAD_INPUT
     if isinstance(error, MemoryError):
-        _line(f"out of memory ({error}); use fewer --components, a smaller --patch or a larger --stride")
+        way_out = "use fewer --components, a smaller --patch or a larger --stride"
+        _print_line(f"out of memory ({error}); {way_out}")
         return FAILED
     if isinstance(error, OSError) and error.strerror and error.filename:
-        _line(f"{error.filename}: {error.strerror}")
+        _print_line(f"{error.filename}: {error.strerror}")
     elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)):
-        _line(_with_options(str(error)))
+        _print_line(_in_terms_of_options(str(error)))
     else:
-        _line(f"{type(error).__name__}: {error}. This is a bug: BPFA_DEBUG=1 shows where, for a report of it")
+        way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"
+        _print_line(f"{type(error).__name__}: {error}. {way_out}")
     return BAD_INPUT if isinstance(error, USERS_ERRORS) else FAILED
 
 
-def _with_options(text: str) -> str:
-    """Return a message in which the argument that it begins with is called as on the command line."""
+def _in_terms_of_options(text: str) -> str:
+    """Return a message that calls the argument it begins with by the name of its command-line option."""
     name, equals, rest = text.partition("=")
     if not equals or name not in OPTION_NAMES:
         return text
-    # A flag is there or not, and has no value.
+    # A flag is either given or not, and has no value to show.
     return f"--{OPTION_NAMES[name]}{rest.removeprefix('True') if rest.startswith('True') else ' ' + rest}"
 
 
-def _line(text: str) -> None:
+def _print_line(text: str) -> None:
     print(f"bpfa: {' '.join(text.split())}", file=sys.stderr)
 
 
-def _show_warnings_in_a_line() -> None:
-    """Show warnings for users as a line each, and no warnings for developers."""
+def _show_each_warning_in_one_print_line() -> None:
+    """Show each warning that concerns users in one line, and hide those that concern developers."""
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if category in (UserWarning, RuntimeWarning):
-            _line(f"warning: {message}")
+            _print_line(f"warning: {message}")
 
     warnings.simplefilter("default")
     warnings.showwarning = show

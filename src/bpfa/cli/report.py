@@ -1,4 +1,4 @@
-"""bpfa report."""
+"""bpfa report: writes a page about a model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import Force, Json, Quiet
 from bpfa.cli.outputs import Outputs
-from bpfa.cli.voice import Voice
 
 __all__ = ["report"]
 
 
 def report(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model, written by bpfa fit.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")],
     target: Annotated[
         Path | None, typer.Argument(metavar="[OUT]", help="Page to write. [MODEL with .html]")
     ] = None,
@@ -25,15 +25,16 @@ def report(
 ) -> None:
     """Write a page about a model.
 
-    It shows the features, their use and the fit: one file for any browser, which needs no network.
+    The page shows the features, how often they are used, and how the fit went. It is one file, which any
+    browser opens without a network.
     """
     from bpfa import BPFA
     from bpfa.report import model_report
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     target = model.with_suffix(".html") if target is None else target
     fitted = BPFA.load(model)
     page = model_report(fitted, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
-    voice.result("report", {"written": {"report": target}}, f"report  {target}")
+    messenger.result("report", {"written": {"report": target}}, f"report  {target}")

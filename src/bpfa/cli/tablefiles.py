@@ -1,4 +1,4 @@
-"""Tables as the command line reads and writes them."""
+"""Tables, as the commands read and write them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import typer
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bpfa.data import Rows, column_names, open_rows
-from bpfa.data.formats.files import existing, library, reading
+from bpfa._support.optional import library
+from bpfa.data import RowSource, open_rows
+from bpfa.data.formats.files import existing_path, name_file_in_errors
 
 __all__ = ["Table", "check_table", "write_table"]
 
@@ -28,18 +29,18 @@ class Table:
     Parameters
     ----------
     path : Path
-    rows : Rows
+    rows : RowSource
     as_opened : dict
-        The layer of .h5ad, and what absent entries mean there, where they were given.
+        The options `layer` and `absent` of a .h5ad file, as far as they were given.
     """
 
     path: Path
-    rows: Rows
+    rows: RowSource
     as_opened: dict[str, Any]
 
     @classmethod
     def open(cls, context: typer.Context, model: Any = None) -> Table:
-        """Open the table of a command; by default with the columns of the model, if there is one."""
+        """Open the table of a command, by default with the columns that the model was fitted to."""
         given = context.params
         path: Path = given["source"]
         suffix = path.suffix.lower()
@@ -57,10 +58,10 @@ class Table:
     @property
     def names(self) -> list[str] | None:
         """Names of the columns that are used."""
-        return column_names(self.rows)
+        return self.rows.column_names
 
     def write_filled(self, path: Path, filled: NDArray[Any], model: Any) -> None:
-        """Write the table with its missing entries filled in, all else as it was."""
+        """Write the table with its missing entries filled in, and everything else unchanged."""
         if path.suffix.lower() == ".h5ad":
             adata = library("anndata", "anndata").read_h5ad(self.path)
             model.annotate(adata, **self.as_opened)
@@ -70,7 +71,7 @@ class Table:
             frame = read_frame(self.path)
             for column, name in enumerate(self.names or ()):
                 gaps = frame[name].isna().to_numpy()
-                # Whole numbers without a gap stay whole numbers.
+                # A column of integers in which nothing is missing keeps its type.
                 if gaps.any():
                     frame[name] = frame[name].astype("float64").mask(gaps, filled[:, column])
             write_frame(path, frame)
@@ -79,7 +80,7 @@ class Table:
 
 
 def check_table(path: Path, source: Path | None = None) -> None:
-    """Refuse a file that a table cannot be written to; a copy of .h5ad needs a source that is one."""
+    """Refuse a file that a table cannot be written to; .h5ad needs a source of this kind to copy from."""
     suffix = path.suffix.lower()
     if suffix == ".h5ad" and source is not None:
         if source.suffix.lower() != ".h5ad":
@@ -92,7 +93,7 @@ def check_table(path: Path, source: Path | None = None) -> None:
 
 
 def write_table(path: Path, values: Any, names: list[str] | None) -> None:
-    """Write a matrix with the names of its columns, or numbers for names."""
+    """Write a matrix with the names of its columns, which are numbered if they have no names."""
     suffix = path.suffix.lower()
     if suffix in FRAMES:
         labels = names if names is not None else [str(column) for column in range(values.shape[1])]
@@ -108,16 +109,16 @@ def write_table(path: Path, values: Any, names: list[str] | None) -> None:
 
 
 def read_frame(path: Path) -> Any:
-    """Read a table with all its columns."""
+    """Read a table with all its columns, as a data frame of pandas."""
     pandas = library("pandas", "tables")
-    with reading(existing(path)):
+    with name_file_in_errors(existing_path(path)):
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)
         return pandas.read_csv(path, sep=TEXT[path.suffix.lower()], float_precision="round_trip")
 
 
 def write_frame(path: Path, frame: Any) -> None:
-    """Write a frame of pandas."""
+    """Write a data frame of pandas."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         frame.to_parquet(path)

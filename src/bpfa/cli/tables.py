@@ -1,4 +1,4 @@
-"""bpfa fit, bpfa transform and bpfa impute."""
+"""bpfa fit, bpfa transform and bpfa impute: the commands for tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bpfa._support.progress import ProgressBar
+from bpfa.cli.messages import Messenger
 from bpfa.cli.options import (
     Absent,
     AlgorithmName,
@@ -34,17 +36,23 @@ from bpfa.cli.options import (
 )
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.tablefiles import Table, check_table, write_table
-from bpfa.cli.voice import Voice
 from bpfa.data import Batch, Rows
 from bpfa.data.mapped import MappedRows
 
 __all__ = ["fit", "impute", "transform"]
 
 Source = Annotated[
-    Path, typer.Argument(metavar="IN", help="Table: .npy .npz .csv .tsv .parquet .h5 .h5ad .zarr .fcs")
+    Path,
+    typer.Argument(metavar="IN", help="Table: .npy .npz .csv .tsv .parquet .h5 .h5ad .zarr .fcs"),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model, written by bpfa fit.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")]
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="Table to write.")]
+
+CheckpointFile = Annotated[Path | None, typer.Option(help="File to save the fit to while it runs.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")]
+Std = Annotated[
+    Path | None, typer.Option(help="Write how uncertain each filled entry is; 0 where it was observed.")
+]
 
 
 def fit(
@@ -66,8 +74,8 @@ def fit(
     held_out: HeldOut = 0.0,
     patience: Patience = None,
     revise: Revise = False,
-    checkpoint: Annotated[Path | None, typer.Option(help="Save the fit here while it runs.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    checkpoint: CheckpointFile = None,
+    resume: Resume = False,
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = "auto",
@@ -78,53 +86,66 @@ def fit(
     """Learn the features of a table."""
     from bpfa import BPFA
 
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     outputs.claim("MODEL", target)
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume: expected --checkpoint FILE beside it.")
-    if checkpoint is not None:
-        # A checkpoint may be hours of work.
-        if checkpoint.exists() and not (resume or force):
-            raise FileExistsError(
-                f"--checkpoint {checkpoint}: exists; --resume goes on from it, --force does not"
-            )
-        Outputs(force=True).claim("--checkpoint", checkpoint)
+    _check_checkpoint(checkpoint, resume=resume, force=force)
     rows = Table.open(context).rows
-    model = BPFA(**fit_settings(context), verbose=voice.verbose)
+    model = BPFA(**fit_settings(context), verbose=messenger.verbose)
     try:
         model.fit(rows, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
-            voice.note(f"bpfa: saved in {checkpoint}; --resume goes on from there")
+            messenger.note(f"bpfa: saved in {checkpoint}; --resume continues from there")
         raise
     outputs.add("MODEL", target, model.save)
     outputs.write()
+    document = {"written": {"model": target}, "rows": rows.n_rows, "columns": rows.n_columns}
+    document |= _facts_of_fit(model)
+    line = (
+        f"{rows.n_rows:,} x {rows.n_columns:,} · noise {_kept_step(model, 'noise_std'):.3g} of a column's "
+        f"standard deviation · {model.n_components_used_} of {len(model.components_)} features · "
+        f"{model.n_steps_} steps · {messenger.seconds:.1f} s"
+    )
+    if document["held_out_log_likelihood"] is not None:
+        line += f" · held-out log-likelihood {document['held_out_log_likelihood']:.4f}"
+    messenger.result("fit", document, line, f"model  {target}")
 
-    scores = model.history_["held_out_log_likelihood"]
-    # Of the model that is kept, which need not be the last one.
-    kept = int(np.flatnonzero(model.history_["step"] == model.best_step_)[0])
-    scored = np.flatnonzero(~np.isnan(scores[: kept + 1]))
-    document = {
-        "written": {"model": target},
-        "rows": rows.n_rows,
-        "columns": rows.n_columns,
+
+def _check_checkpoint(checkpoint: Path | None, *, resume: bool, force: bool) -> None:
+    """Refuse a checkpoint that cannot be written, or whose hours of work would be overwritten by mistake."""
+    if checkpoint is None:
+        if resume:
+            raise typer.BadParameter("--resume: expected --checkpoint FILE as well.")
+        return
+    if checkpoint.exists() and not (resume or force):
+        raise FileExistsError(
+            f"--checkpoint {checkpoint}: exists; --resume continues from it, --force starts again"
+        )
+    Outputs(force=True).claim("--checkpoint", checkpoint)
+
+
+def _facts_of_fit(model: Any) -> dict[str, Any]:
+    """Return what the result of `bpfa fit` says about a fitted model."""
+    return {
         "noise_std": model.noise_std_,
         "active_features": model.n_components_used_,
         "features": len(model.components_),
         "steps": model.n_steps_,
         "best_step": model.best_step_,
         "stopped_by": model.stopped_by_,
-        "held_out_log_likelihood": scores[scored[-1]] if scored.size else None,
-        "held_out_mse": model.history_["held_out_mse"][scored[-1]] if scored.size else None,
+        "held_out_log_likelihood": _kept_step(model, "held_out_log_likelihood"),
+        "held_out_mse": _kept_step(model, "held_out_mse"),
     }
-    line = (
-        f"{rows.n_rows:,} x {rows.n_columns:,} · noise {model.history_['noise_std'][kept]:.3g} of a column's "
-        f"deviation · {model.n_components_used_} of {len(model.components_)} features · "
-        f"{model.n_steps_} steps · {voice.seconds:.1f} s"
-    )
-    if scored.size:
-        line += f" · held-out log-likelihood {document['held_out_log_likelihood']:.4f}"
-    voice.result("fit", document, line, f"model  {target}")
+
+
+def _kept_step(model: Any, name: str) -> float | None:
+    """Return an entry of the history at the step whose model was kept, which need not be the last one.
+
+    Scores are not taken at every step: the last one up to the kept step counts. None if there is none.
+    """
+    values = model.history_[name][model.history_["step"] <= model.best_step_]
+    taken = values[~np.isnan(values)]
+    return float(taken[-1]) if taken.size else None
 
 
 def transform(
@@ -144,22 +165,22 @@ def transform(
 ) -> None:
     """Write which features each row uses.
 
-    OUT holds the weights of the features, a row for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
+    OUT holds the weights of the features, one line for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
     """
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     outputs.claim("OUT", target)
     check_table(target)
     fitted = _load(model, jobs)
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
-    with voice.bar("transform", table.rows.n_rows) as advance:
-        weights = fitted.transform(_Watched(table.rows, advance))
+    with messenger.bar("transform", table.rows.n_rows) as bar:
+        weights = fitted.transform(_WatchedRows(table.rows, bar))
     names = list(fitted.get_feature_names_out())
     outputs.add("OUT", target, lambda path: write_table(path, weights, names))
     outputs.write()
     document = {"written": {"weights": target}, "rows": weights.shape[0], "features": weights.shape[1]}
-    line = f"{weights.shape[0]:,} rows x {weights.shape[1]} features · {voice.seconds:.1f} s"
-    voice.result("transform", document, line, f"weights  {target}")
+    line = f"{weights.shape[0]:,} rows x {weights.shape[1]} features · {messenger.seconds:.1f} s"
+    messenger.result("transform", document, line, f"weights  {target}")
 
 
 def impute(
@@ -167,9 +188,7 @@ def impute(
     model: Model,
     source: Source,
     target: Target,
-    std: Annotated[
-        Path | None, typer.Option(help="Write how uncertain each filled entry is; 0 where one was observed.")
-    ] = None,
+    std: Std = None,
     columns: Columns = None,
     key: Key = None,
     layer: Layer = None,
@@ -182,10 +201,11 @@ def impute(
 ) -> None:
     """Fill in the missing entries of a table.
 
-    OUT is .npy, .npz, .csv, .tsv or .parquet, where other columns of a table are copied. Of .h5ad it is a
-    copy with layers["bpfa_imputed"], obsm["X_bpfa"], varm["bpfa_components"] and uns["bpfa"].
+    OUT is .npy, .npz, .csv, .tsv or .parquet; columns that were not used are copied from table to table. If
+    both files are .h5ad, OUT is a copy of IN with layers["bpfa_imputed"], obsm["X_bpfa"],
+    varm["bpfa_components"] and uns["bpfa"].
     """
-    voice, outputs = Voice(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
     written = {"imputed": target} | ({} if std is None else {"std": std})
     outputs.claim("OUT", target)
     check_table(target, source)
@@ -194,17 +214,17 @@ def impute(
         check_table(std)
     fitted = _load(model, jobs)
     table = Table.open(context, fitted)
-    with voice.bar("impute", table.rows.n_rows) as advance:
-        filled, spread = fitted.impute(_Watched(table.rows, advance), return_std=True)
+    with messenger.bar("impute", table.rows.n_rows) as bar:
+        filled, spread = fitted.impute(_WatchedRows(table.rows, bar), return_std=True)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: write_table(path, spread, table.names))
-    with voice.bar("write", None):
+    with messenger.bar("write", None):
         outputs.write()
     n_filled = int(np.count_nonzero(spread))
     document = {"written": written, "rows": filled.shape[0], "columns": filled.shape[1], "filled": n_filled}
-    line = f"{n_filled:,} of {filled.size:,} entries filled in · {voice.seconds:.1f} s"
-    voice.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
+    line = f"{n_filled:,} of {filled.size:,} entries filled in · {messenger.seconds:.1f} s"
+    messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
 
 
 def _load(path: Path, jobs: int | None) -> Any:
@@ -213,14 +233,14 @@ def _load(path: Path, jobs: int | None) -> Any:
     return BPFA.load(path).set_params(n_jobs=jobs)
 
 
-class _Watched(MappedRows):
-    """Rows that tell a bar when they are read."""
+class _WatchedRows(MappedRows):
+    """Rows that move a progress bar forward when they are read."""
 
-    def __init__(self, rows: Rows, advance: Any) -> None:
+    def __init__(self, rows: Rows, bar: ProgressBar) -> None:
         super().__init__(rows)
-        self._advance = advance
+        self._bar = bar
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as it is."""
-        self._advance(len(batch))
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch unchanged."""
+        self._bar.advance(len(batch))
         return batch

@@ -1,4 +1,4 @@
-"""Where rows come from. A source of rows knows its size and hands out batches by row id."""
+"""Where rows come from: a source of rows knows its size, and hands out batches of rows by their ids."""
 
 from bpfa.data.blocks import sequential
 from bpfa.data.concat import ConcatRows
@@ -14,8 +14,8 @@ from bpfa.data.formats.zarr import ZarrRows
 from bpfa.data.held_out import HeldOutRows
 from bpfa.data.mapped import MappedRows
 from bpfa.data.open import as_rows, open_rows
-from bpfa.data.rows import ArrayRows, Batch, Rows, chunk_edges, column_names, read
-from bpfa.data.scaling import ColumnMoments, StandardisedRows, column_moments
+from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
+from bpfa.data.scaling import ColumnMoments, Scale, StandardisedRows, column_moments
 from bpfa.data.shuffle import batch_ids, read_batches, sample_ids
 from bpfa.data.visits import ShuffledEpochs, SinglePass, Visits
 
@@ -32,7 +32,9 @@ __all__ = [
     "MappedRows",
     "MemmapRows",
     "ParquetRows",
+    "RowSource",
     "Rows",
+    "Scale",
     "ShuffledEpochs",
     "SinglePass",
     "SparseRows",
@@ -41,12 +43,10 @@ __all__ = [
     "Visits",
     "ZarrRows",
     "as_rows",
+    "as_source",
     "batch_ids",
-    "chunk_edges",
     "column_moments",
-    "column_names",
     "open_rows",
-    "read",
     "read_batches",
     "read_csv",
     "sample_ids",

@@ -7,20 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import check_instance
-from bpfa.data.formats.files import even_edges
-from bpfa.data.rows import Batch, Rows, chunk_edges, column_names, read
+from bpfa.data.formats.files import even_chunk_edges
+from bpfa.data.rows import Batch, Rows, RowSource, as_source
 
 __all__ = ["ConcatRows"]
 
 
-class ConcatRows:
+class ConcatRows(RowSource):
     """Rows of several sources, one after another; nothing is read until rows are asked for.
 
     Parameters
     ----------
     sources : list of Rows
-        With the same number of columns, and the same names where they have names.
+        All with the same number of columns, and with the same names where the columns have names.
 
     Examples
     --------
@@ -31,17 +30,19 @@ class ConcatRows:
     """
 
     def __init__(self, sources: Sequence[Rows]) -> None:
-        self._sources = list(sources)
+        self._sources = [as_source(f"sources[{i}]", source) for i, source in enumerate(sources)]
         if not self._sources:
             raise ValueError("sources: an empty list; expected at least one source")
         for i, source in enumerate(self._sources):
-            check_instance(f"sources[{i}]", source, Rows)
             _check_columns(i, source, self._sources[0])
         self._starts = np.cumsum([0, *(source.n_rows for source in self._sources)])
-        self.n_rows, self.n_columns = int(self._starts[-1]), self._sources[0].n_columns
-        named = (column_names(source) for source in self._sources)
-        self.column_names = next((names for names in named if names is not None), None)
-        self.chunk_edges = self._chunk_edges()
+        names = (source.column_names for source in self._sources if source.column_names is not None)
+        super().__init__(
+            int(self._starts[-1]),
+            self._sources[0].n_columns,
+            chunk_edges=self._joined_chunk_edges(),
+            column_names=next(names, None),
+        )
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows with these ids."""
@@ -58,45 +59,50 @@ class ConcatRows:
         return _joined(batches, self.n_columns, ids, np.argsort(order))
 
     def read(self, start: int, stop: int) -> Batch:
-        """Return consecutive rows."""
+        """Return the rows from `start` up to `stop`, which is not included."""
         batches = [
-            read(source, max(start - first, 0), min(stop - first, source.n_rows))
+            source.read(max(start - first, 0), min(stop - first, source.n_rows))
             for source, first in zip(self._sources, self._starts.tolist(), strict=False)
             if max(start - first, 0) < min(stop - first, source.n_rows)
         ]
         return _joined(batches, self.n_columns, np.arange(start, stop), np.arange(stop - start))
 
-    def _chunk_edges(self) -> NDArray[np.int64] | None:
-        """Return those of the sources; what is in memory is cut evenly beside others that are not."""
-        if all(chunk_edges(source) is None for source in self._sources):
+    def _joined_chunk_edges(self) -> NDArray[np.int64] | None:
+        """Return the edges of all sources, or None if all of them are in memory.
+
+        Where only some are in memory, their rows are divided into even chunks.
+        """
+        if all(source.chunk_edges is None for source in self._sources):
             return None
         parts = [np.zeros(1, dtype=np.int64)]
         for source, first in zip(self._sources, self._starts, strict=False):
-            edges = chunk_edges(source)
-            edges = even_edges(source.n_rows, source.n_columns) if edges is None else edges
+            edges = source.chunk_edges
+            if edges is None:
+                edges = even_chunk_edges(source.n_rows, source.n_columns)
             parts.append(first + edges[1:])
         return np.concatenate(parts)
 
 
-def _check_columns(i: int, source: Rows, first: Rows) -> None:
+def _check_columns(i: int, source: RowSource, first: RowSource) -> None:
     """Refuse a source whose columns are not those of the first one."""
-    name = f"sources[{i}] ({getattr(source, 'name', type(source).__name__)})"
+    name = f"sources[{i}] ({source.name})"
     if source.n_columns != first.n_columns:
         raise ValueError(
             f"{name}: {source.n_columns} columns; expected {first.n_columns}, as the first source has"
         )
-    names = zip(column_names(source) or (), column_names(first) or (), strict=False)
+    names = zip(source.column_names or (), first.column_names or (), strict=False)
     for column, (ours, theirs) in enumerate(names):
         if ours != theirs:
             raise ValueError(
                 f"{name}: column {column} is {ours!r}; expected {theirs!r}, as in the first source; "
-                "choose the columns of each in the same order"
+                "choose the columns of each source in the same order"
             )
 
 
 def _joined(batches: list[Batch], n_columns: int, ids: NDArray[np.int64], order: NDArray[np.int64]) -> Batch:
     """Return the rows of several batches, in this order and with new ids."""
-    # The empty array stands for no batch at all; single precision gives way to double.
+    # The empty arrays give a result where there is no batch at all. Single precision is kept unless some
+    # batch has double precision.
     values = np.concatenate([np.empty((0, n_columns), np.float32), *(batch.values for batch in batches)])
     observed = np.concatenate([np.empty((0, n_columns), bool), *(batch.observed for batch in batches)])
     return Batch(values[order], observed[order], ids)

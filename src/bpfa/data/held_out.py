@@ -1,4 +1,4 @@
-"""Rows of another source with some entries held out, to be scored."""
+"""Rows of another source with some entries held out, so that predictions of them can be scored."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from bpfa.data.rows import Batch, Rows
 
 __all__ = ["HeldOutRows", "MaskedRows"]
 
-# Random numbers made at a time: each takes some forty bytes on its way.
-DRAWS = 2**18
+# Random numbers drawn at a time: each takes about forty bytes of memory while it is computed.
+DRAWS_AT_A_TIME = 2**18
 
 
 class HeldOutRows(MappedRows):
-    """Rows of another source of which each observed entry is held out with the same probability.
+    """Rows of another source, with each observed entry held out with the same probability.
 
-    Whether an entry is held out is a function of the stream, its row id and its column, so the mask takes no
-    memory and is the same whenever a row is read.
+    Whether an entry is held out depends only on the stream, its row id and its column. The mask therefore
+    takes no memory, and is the same every time a row is read.
 
     Parameters
     ----------
     rows : Rows
     fraction : float
-        Probability of being held out, from 0 to 1.
+        Probability that an entry is held out, from 0 to 1.
     stream : Stream
 
     Examples
@@ -47,19 +47,19 @@ class HeldOutRows(MappedRows):
         self._stream = stream.child("hidden")
 
     def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
-        """Return rows as the model sees them, their values as they are, and which entries are held out."""
+        """Return the rows without the held-out entries, all their values, and which entries are held out."""
         batch = self.rows.take(ids)
         held_out = self._mask(batch)
-        return _without(batch, held_out), batch.values, held_out
+        return batch.without(held_out), batch.values, held_out
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as this source has it."""
-        return _without(batch, self._mask(batch))
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch without the held-out entries."""
+        return batch.without(self._mask(batch))
 
     def _mask(self, batch: Batch) -> NDArray[np.bool_]:
         held_out = np.empty(batch.observed.shape, dtype=bool)
-        # The generator makes numbers for 64 columns at a time.
-        step = max(1, DRAWS // (-(-self.n_columns // 64) * 64))
+        # The generator draws numbers for 64 columns at a time.
+        step = max(1, DRAWS_AT_A_TIME // (-(-self.n_columns // 64) * 64))
         for start in range(0, len(batch), step):
             draws = self._stream.rows(batch.ids[start : start + step], step=0)
             held_out[start : start + step] = draws.uniform(1, self.n_columns) < self.fraction
@@ -67,13 +67,13 @@ class HeldOutRows(MappedRows):
 
 
 class MaskedRows(MappedRows):
-    """Rows of another source of which given entries are held out.
+    """Rows of another source, with the given entries held out.
 
     Parameters
     ----------
     rows : Rows
     held_out : boolean array-like, shape (n_rows, n_columns)
-        True where an entry is held out; what is not observed cannot be.
+        True where an entry is held out. Such an entry must be observed, or it could not be scored.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class MaskedRows(MappedRows):
         self.held_out = check_mask("held_out", held_out, (rows.n_rows, rows.n_columns))
 
     def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
-        """Return rows as the model sees them, their values as they are, and which entries are held out."""
+        """Return the rows without the held-out entries, all their values, and which entries are held out."""
         batch, held_out = self.rows.take(ids), self.held_out[ids]
         unknown = held_out & ~batch.observed
         if unknown.any():
@@ -96,12 +96,8 @@ class MaskedRows(MappedRows):
             raise ValueError(
                 f"held_out: the entry at row {batch.ids[row]}, column {column} is missing; expected its value"
             )
-        return _without(batch, held_out), batch.values, held_out
+        return batch.without(held_out), batch.values, held_out
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as this source has it."""
-        return _without(batch, self.held_out[batch.ids])
-
-
-def _without(batch: Batch, held_out: NDArray[np.bool_]) -> Batch:
-    return Batch(batch.values, batch.observed & ~held_out, batch.ids)
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch without the held-out entries."""
+        return batch.without(self.held_out[batch.ids])

@@ -1,20 +1,21 @@
-"""Rows of another source, changed on their way."""
+"""Rows of another source, each batch changed on its way out."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import check_instance
-from bpfa.data.rows import Batch, Rows, chunk_edges, column_names, read
+from bpfa.data.rows import Batch, Rows, RowSource, as_source
 
 __all__ = ["MappedRows"]
 
 
-class MappedRows(ABC):
-    """Rows of another source, each batch passed through `of`, which keeps rows, columns and ids.
+class MappedRows(RowSource):
+    """Rows of another source, with every batch passed through `mapped`.
+
+    The rows, columns, ids, chunks and names stay those of the other source.
 
     Parameters
     ----------
@@ -24,28 +25,30 @@ class MappedRows(ABC):
     --------
     >>> from bpfa.data import ArrayRows
     >>> class Doubled(MappedRows):
-    ...     def of(self, batch):
+    ...     def mapped(self, batch):
     ...         return Batch(2 * batch.values, batch.observed, batch.ids)
     >>> Doubled(ArrayRows([[1.0, 2.0]])).take(np.array([0])).values
     array([[2., 4.]])
     """
 
     def __init__(self, rows: Rows) -> None:
-        check_instance("rows", rows, Rows)
-        self.rows = rows
-        self.name: str = getattr(rows, "name", type(rows).__name__)
-        self.n_rows, self.n_columns = rows.n_rows, rows.n_columns
-        self.chunk_edges = chunk_edges(rows)
-        self.column_names = column_names(rows)
+        self.rows = as_source("rows", rows)
+        super().__init__(
+            self.rows.n_rows,
+            self.rows.n_columns,
+            name=self.rows.name,
+            chunk_edges=self.rows.chunk_edges,
+            column_names=self.rows.column_names,
+        )
 
     @abstractmethod
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as this source has it."""
+    def mapped(self, batch: Batch) -> Batch:
+        """Return a batch of the other source as this source hands it out, with the same shape and ids."""
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows with these ids."""
-        return self.of(self.rows.take(ids))
+        return self.mapped(self.rows.take(ids))
 
     def read(self, start: int, stop: int) -> Batch:
-        """Return consecutive rows."""
-        return self.of(read(self.rows, start, stop))
+        """Return the rows from `start` up to `stop`, which is not included."""
+        return self.mapped(self.rows.read(start, stop))

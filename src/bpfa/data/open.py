@@ -1,4 +1,4 @@
-"""The way in: any file or object as a source of rows."""
+"""The entrance for data: any file or object that holds a matrix, as a source of rows."""
 
 from __future__ import annotations
 
@@ -14,42 +14,45 @@ from scipy import sparse
 from bpfa.data.concat import ConcatRows
 from bpfa.data.formats.anndata import AnnDataRows
 from bpfa.data.formats.fcs import FCSRows
-from bpfa.data.formats.files import existing, only_key, reading
+from bpfa.data.formats.files import existing_path, key_of_matrix, name_file_in_errors
 from bpfa.data.formats.hdf5 import HDF5Rows
 from bpfa.data.formats.memmap import MemmapRows
 from bpfa.data.formats.parquet import ParquetRows
 from bpfa.data.formats.sparse import SparseRows
 from bpfa.data.formats.tables import TableRows, read_csv
 from bpfa.data.formats.zarr import ZarrRows
-from bpfa.data.rows import ArrayRows, Rows
+from bpfa.data.rows import ArrayRows, Rows, RowSource, as_source
 
 __all__ = ["as_rows", "open_rows"]
 
 
-def open_rows(source: Any, **options: Any) -> Rows:
+def open_rows(source: Any, **options: Any) -> RowSource:
     """Open a file, several files or an object as a source of rows.
 
-    Files are read as rows are needed, so that memory does not grow with them; only .npz, .csv and .tsv are
-    read into memory. NaN, NA and null are missing, and infinity is refused when it is read.
+    Files are read while rows are needed, so that a large file needs no more memory than a small one; only
+    .npz, .csv and .tsv files are read into memory as a whole. NaN, NA and null mean missing, and infinity is
+    refused when it is read.
 
     Parameters
     ----------
     source : path, list of paths, or object
-        Paths are known by their suffix: .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .h5ad, .zarr or .fcs.
-        The files of a list come one after another. Objects: an array, `numpy.memmap`, a sparse matrix of
-        SciPy, a frame of pandas or polars, `h5py.Dataset`, `zarr.Array`, `anndata.AnnData`.
+        The suffix of a path gives the kind of file: .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .h5ad,
+        .zarr or .fcs. The rows of several files follow one another. An object may be an array, a
+        `numpy.memmap`, a sparse matrix of SciPy, a data frame of pandas or polars, an `h5py.Dataset`, a
+        `zarr.Array` or an `anndata.AnnData`.
     **options
-        Of the kind of source:
+        Depending on the kind of source:
 
         - `key`, the name of an array, for .npz, HDF5 and Zarr;
-        - `columns`, a list of names, for tables: .csv, .tsv, .parquet and frames;
-        - `absent`, "missing" or "zero", what is not stored in a sparse matrix (see `SparseRows`);
-        - `layer` of AnnData;
-        - `channels` and `cofactor` of FCS files (see `FCSRows`).
+        - `columns`, a list of names, for tables: .csv, .tsv, .parquet and data frames;
+        - `absent`, "missing" or "zero", what it means if a sparse matrix does not store an entry (see
+          `SparseRows`);
+        - `layer`, the name of a layer of AnnData;
+        - `channels` and `cofactor` for FCS files (see `FCSRows`).
 
     Returns
     -------
-    Rows
+    RowSource
 
     Examples
     --------
@@ -65,21 +68,22 @@ def open_rows(source: Any, **options: Any) -> Rows:
         return _open(*_path_opener(source), source, options)
     if isinstance(source, (list, tuple)) and (not source or any(map(_is_path, source))):
         if not all(map(_is_path, source)):
-            raise TypeError("source: a list of paths and other things; expected paths only")
+            raise TypeError("source: a list of paths and other objects; expected only paths")
         return ConcatRows([open_rows(path, **options) for path in source])
     if isinstance(source, Rows):
-        return _open("a source of rows", lambda rows: rows, source, options)
+        return _open("a source of rows", lambda rows: as_source("source", rows), source, options)
     return _open(*_object_opener(source), source, options)
 
 
-def as_rows(data: Any, missing: Any = None) -> Rows:
-    """Return `data` as a source of rows: as it is when it is one, else from an object, most often an array.
+def as_rows(data: Any, missing: Any = None) -> RowSource:
+    """Return `data`, which is most often an array, as a source of rows.
 
     Parameters
     ----------
-    data : Rows, or an object that `open_rows` knows
+    data : Rows, or an object that `open_rows` accepts
+        A `RowSource` is returned unchanged.
     missing : boolean array-like of the same shape, optional
-        True where an entry is missing, beside those that are NaN; for data in memory.
+        True where an entry is missing; entries that are NaN are missing in any case. Only for data in memory.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def as_rows(data: Any, missing: Any = None) -> Rows:
     if isinstance(data, Rows):
         if missing is not None:
             raise ValueError("missing: a mask goes with an array, not with a source of rows; expected None")
-        return data
+        return as_source("data", data)
     kind, opener = _object_opener(data)
     if missing is None:
         return _open(kind, opener, data, {})
@@ -106,8 +110,8 @@ def _is_path(source: Any) -> bool:
     return isinstance(source, (str, os.PathLike))
 
 
-def _open(kind: str, opener: Callable[..., Rows], source: Any, options: dict[str, Any]) -> Rows:
-    """Call an opener, refusing options that it does not have or lacks."""
+def _open(kind: str, opener: Callable[..., RowSource], source: Any, options: dict[str, Any]) -> RowSource:
+    """Call an opener, after checking that it knows all options, and that none is missing."""
     parameters = list(inspect.signature(opener).parameters.values())[1:]
     known = [parameter.name for parameter in parameters if parameter.name in OPTIONS]
     for name in options:
@@ -115,35 +119,35 @@ def _open(kind: str, opener: Callable[..., Rows], source: Any, options: dict[str
             raise TypeError(f"{name}: not an option of {kind}; expected {', '.join(known) or 'no options'}")
     if opener is SparseRows and "absent" not in options:
         raise ValueError(
-            "data: a sparse matrix, which does not say what is absent; "
+            "data: a sparse matrix, which does not say what absent entries mean; "
             'expected bpfa.open_rows(X, absent="missing") or bpfa.open_rows(X, absent="zero")'
         )
     return opener(source, **options)
 
 
-def open_npz(path: str | os.PathLike[str], key: str | None = None, absent: str | None = None) -> Rows:
-    """Read an array of an .npz file, or the sparse matrix that `scipy.sparse.save_npz` wrote, into memory."""
-    path = existing(path)
-    with reading(path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+def open_npz(path: str | os.PathLike[str], key: str | None = None, absent: str | None = None) -> RowSource:
+    """Read into memory an array of an .npz file, or the sparse matrix that `scipy.sparse.save_npz` wrote."""
+    path = existing_path(path)
+    with name_file_in_errors(path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     if {"format", "shape", "data"} <= set(arrays):
         if key is not None:
             raise ValueError(f"key={key!r}: {path} is one sparse matrix; expected None")
-        with reading(path):
+        with name_file_in_errors(path):
             matrix = sparse.load_npz(path)
         return _open(f"{path}", SparseRows, matrix, {} if absent is None else {"absent": absent})
     if absent is not None:
         raise ValueError(f"absent={absent!r}: {path} is not a sparse matrix; expected None")
-    key = only_key(str(path), key, {name: array.shape for name, array in arrays.items()})
+    key = key_of_matrix(str(path), key, {name: array.shape for name, array in arrays.items()})
     return ArrayRows(arrays[key], name=str(path))
 
 
-def open_tsv(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Rows:
-    """Read a file of columns parted by tabs, as `read_csv` does."""
+def open_tsv(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> RowSource:
+    """Read a file whose columns are separated by tabs, like `read_csv`."""
     return read_csv(path, columns, separator="\t")
 
 
-BY_SUFFIX: dict[str, Callable[..., Rows]] = {
+BY_SUFFIX: dict[str, Callable[..., RowSource]] = {
     ".npy": MemmapRows,
     ".npz": open_npz,
     ".csv": read_csv,
@@ -155,8 +159,8 @@ BY_SUFFIX: dict[str, Callable[..., Rows]] = {
     ".zarr": ZarrRows,
     ".fcs": FCSRows,
 }
-# By the library that an object comes from, and its class: no library is imported to know its objects.
-BY_CLASS: dict[tuple[str, str], Callable[..., Rows]] = {
+# Objects are recognised by the names of their library and class, so that no library needs to be imported.
+BY_CLASS: dict[tuple[str, str], Callable[..., RowSource]] = {
     ("pandas", "DataFrame"): TableRows,
     ("polars", "DataFrame"): TableRows,
     ("h5py", "Dataset"): HDF5Rows,
@@ -167,23 +171,23 @@ BY_CLASS: dict[tuple[str, str], Callable[..., Rows]] = {
 OPTIONS = ("key", "columns", "absent", "layer", "channels", "cofactor")
 
 
-def _path_opener(path: str | os.PathLike[str]) -> tuple[str, Callable[..., Rows]]:
+def _path_opener(path: str | os.PathLike[str]) -> tuple[str, Callable[..., RowSource]]:
     suffix = Path(path).suffix.lower()
     if suffix not in BY_SUFFIX:
         raise ValueError(f"{os.fspath(path)}: suffix {suffix!r}; expected one of {' '.join(BY_SUFFIX)}")
-    if existing(path).is_dir() and suffix != ".zarr":
+    if existing_path(path).is_dir() and suffix != ".zarr":
         raise ValueError(f"{os.fspath(path)}: a directory; expected a file, or a list of files")
     return f"{suffix} files", BY_SUFFIX[suffix]
 
 
-def _object_opener(source: Any) -> tuple[str, Callable[..., Rows]]:
+def _object_opener(source: Any) -> tuple[str, Callable[..., RowSource]]:
     for kind in type(source).__mro__:
         found = BY_CLASS.get((kind.__module__.partition(".")[0], kind.__name__))
         if found is not None:
             return f"{kind.__module__.partition('.')[0]}.{kind.__name__}", found
     if sparse.issparse(source):
         return "a sparse matrix", SparseRows
-    # What has been changed in a private mapping is not in the file.
+    # Changes to an array that is mapped privately (mode "c") are in memory only, not in the file.
     if isinstance(source, np.memmap) and source.filename is not None and source.mode != "c":
         return "numpy.memmap", MemmapRows
     return "an array", ArrayRows

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.rows import Batch
+from bpfa.data.rows import Batch, RowSource
 
 __all__ = ["PatchRows", "Strip", "starts"]
 
@@ -38,7 +38,7 @@ class Strip(NamedTuple):
     """Numbers of the patches, ordered by y and then by x."""
 
 
-class PatchRows:
+class PatchRows(RowSource):
     """The patches of a stack of pictures as a source of rows, which keeps only the pictures in memory.
 
     Patches are numbered slice by slice, within a slice by y, and then by x. A row lists the values of a patch
@@ -70,8 +70,7 @@ class PatchRows:
         n_slices, height, width, n_channels = values.shape
         self.size, self.shape = size, values.shape
         self.y, self.x = starts(height, size[0], stride), starts(width, size[1], stride)
-        self.n_rows = n_slices * len(self.y) * len(self.x)
-        self.n_columns = size[0] * size[1] * n_channels
+        super().__init__(n_slices * len(self.y) * len(self.x), size[0] * size[1] * n_channels)
         self.picture_values = np.ascontiguousarray(values)
         self.picture_observed = np.ascontiguousarray(observed)
         y, x, channel = np.ogrid[: size[0], : size[1], :n_channels]

@@ -1,16 +1,17 @@
-"""Rows of a matrix with missing entries, and the batches taken from it."""
+"""Rows of a matrix with missing entries: where they come from, and the batches taken from there."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array, as_real_array, check_mask
+from bpfa._support.checks import Array, as_real_array, check_instance, check_mask
 from bpfa._support.philox import MAX_ROW_ID
 
-__all__ = ["ArrayRows", "Batch", "Rows", "chunk_edges", "column_names", "read"]
+__all__ = ["ArrayRows", "Batch", "RowSource", "Rows", "as_source"]
 
 
 class Batch:
@@ -19,11 +20,11 @@ class Batch:
     Parameters
     ----------
     values : array, shape (rows, columns)
-        What stands at missing entries is ignored, NaN included.
+        Values at missing entries are ignored, and may be NaN.
     observed : boolean array of the same shape, optional
-        Everything that is not NaN by default.
+        True where an entry is observed. By default every entry that is not NaN is observed.
     ids : integer array, optional
-        Row ids, which key the random numbers; 0, 1, 2... by default.
+        Ids of the rows, from which their random numbers are derived; 0, 1, 2, ... by default.
 
     Examples
     --------
@@ -33,11 +34,11 @@ class Batch:
     """
 
     values: Array
-    """Zero at missing entries, so that sums need no second mask."""
+    """Zero at missing entries, so that sums over rows need no mask."""
     observed: NDArray[np.bool_]
     ids: NDArray[np.int64]
     complete: bool
-    """Whether nothing is missing."""
+    """Whether every entry is observed."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Batch:
         if not fits or ((ids < 0) | (ids > MAX_ROW_ID)).any():
             raise ValueError(
                 f"ids: {ids.dtype} of shape {ids.shape}; "
-                f"expected {len(values)} integers from 0 to {MAX_ROW_ID}, one a row"
+                f"expected {len(values)} integers from 0 to {MAX_ROW_ID}, one for each row"
             )
         self.ids = ids.astype(np.int64, copy=False)
         if not np.isfinite(self.values).all():
@@ -77,11 +78,11 @@ class Batch:
         return int(self.values.shape[1])
 
     def without(self, hidden: NDArray[np.bool_]) -> Batch:
-        """Return the same rows with more entries missing."""
+        """Return the same rows, with the entries where `hidden` is true missing as well."""
         return Batch(self.values, self.observed & ~hidden, self.ids)
 
     def padded_to(self, n_columns: int) -> Batch:
-        """Return the same rows with columns of observed zeros up to this number of columns."""
+        """Return the same rows with columns of observed zeros appended, up to this number of columns."""
         n_extra = n_columns - self.n_columns
         if n_extra <= 0:
             return self
@@ -91,15 +92,11 @@ class Batch:
 
 @runtime_checkable
 class Rows(Protocol):
-    """A source of rows: anything that can say its size and hand out rows by id.
+    """What an object must have to serve as a source of rows: its size, and rows by their ids.
 
-    A source may also have any of these, which `chunk_edges`, `read` and `column_names` look for:
-
-    - `chunk_edges`, integers 0 = e_0 < e_1 < ... = N: rows from one edge to the next are cheap to read
-      together and dear to read one by one, as in a file. None, or no such attribute: any row is cheap, as in
-      memory.
-    - `read(start, stop)`: the batch of consecutive rows.
-    - `column_names`, a list of str, or None.
+    Every function that takes rows accepts such an object. A source that can offer more, such as names of
+    columns or chunks that are cheap to read together, derives from `bpfa.data.RowSource`, like the
+    sources of this package.
     """
 
     @property
@@ -114,19 +111,101 @@ class Rows(Protocol):
         """Return the rows with these ids."""
 
 
-class ArrayRows:
-    """Rows of an array in memory; NaN is missing.
+class RowSource(ABC):
+    """A source of rows; derived classes implement `take`, and `read` where there is a faster way.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    name : str, optional
+        What error messages call the source; the name of its class by default.
+    chunk_edges : integer array, optional
+        Integers 0 = e_0 < e_1 < ... = N. Rows between two consecutive edges are cheap to read together and
+        expensive to read one by one, as in a file. None, the default, means that every row is cheap to read,
+        as in memory.
+    column_names : list of str, optional
+
+    Examples
+    --------
+    >>> class Ones(RowSource):
+    ...     def take(self, ids):
+    ...         return Batch(np.ones((len(ids), self.n_columns)), ids=ids)
+    >>> rows = Ones(1000, 2)
+    >>> rows.read(5, 8).ids, rows.chunk_edges is None, rows.name
+    (array([5, 6, 7]), True, 'Ones')
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        n_columns: int,
+        *,
+        name: str | None = None,
+        chunk_edges: NDArray[np.int64] | None = None,
+        column_names: list[str] | None = None,
+    ) -> None:
+        self.n_rows, self.n_columns = n_rows, n_columns
+        self.name = type(self).__name__ if name is None else name
+        self.chunk_edges, self.column_names = chunk_edges, column_names
+
+    @abstractmethod
+    def take(self, ids: NDArray[np.int64]) -> Batch:
+        """Return the rows with these ids."""
+
+    def read(self, start: int, stop: int) -> Batch:
+        """Return the rows from `start` up to `stop`, which is not included."""
+        return self.take(np.arange(start, stop))
+
+
+class _WrappedRows(RowSource):
+    """An object that has no more than `Rows` demands, as a `RowSource`."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows.n_rows, rows.n_columns, name=type(rows).__name__)
+        self._rows = rows
+
+    def take(self, ids: NDArray[np.int64]) -> Batch:
+        """Return the rows with these ids."""
+        return self._rows.take(ids)
+
+
+def as_source(argument: str, rows: Rows) -> RowSource:
+    """Return rows as a `RowSource`: unchanged if they are one, and wrapped if they only satisfy `Rows`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the error if `rows` is something else.
+    rows : Rows
+
+    Examples
+    --------
+    >>> as_source("rows", ArrayRows([[1.0], [2.0], [3.0]])).read(1, 3).values.ravel()
+    array([2., 3.])
+    >>> as_source("rows", 5)
+    Traceback (most recent call last):
+    ...
+    TypeError: rows: int; expected Rows
+    """
+    if isinstance(rows, RowSource):
+        return rows
+    check_instance(argument, rows, Rows)
+    return _WrappedRows(rows)
+
+
+class ArrayRows(RowSource):
+    """Rows of an array in memory; NaN means missing.
 
     Parameters
     ----------
     data : array-like of real numbers, shape (n_rows, n_columns)
-        What a masked array masks is missing too.
+        The masked entries of a masked array are missing too.
     missing : boolean array-like of the same shape, optional
-        True where an entry is missing, beside those that are NaN.
+        True where an entry is missing; entries that are NaN are missing in any case.
     name : str
-        What errors call the data.
+        What error messages call the data.
     allow_all_missing : bool
-        Accept data without any observed entry: nothing can be learned from it, but it can be filled in.
+        Accept data without any observed entry: nothing can be learned from them, but they can be filled in.
 
     Examples
     --------
@@ -143,8 +222,8 @@ class ArrayRows:
         self, data: Any, missing: Any = None, *, name: str = "data", allow_all_missing: bool = False
     ) -> None:
         if isinstance(data, np.ma.MaskedArray):
-            hidden = np.ma.getmaskarray(data)
-            missing = hidden if missing is None else hidden | check_mask("missing", missing, hidden.shape)
+            masked = np.ma.getmaskarray(data)
+            missing = masked if missing is None else masked | check_mask("missing", missing, masked.shape)
         array = as_real_array(name, data, keep_single=True)
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"{name}: shape {array.shape}; expected rows x columns, at least one of each")
@@ -154,9 +233,9 @@ class ArrayRows:
         refuse_infinity(name, array, observed)
         if not (allow_all_missing or observed.any()):
             raise ValueError(f"{name}: every entry is missing; expected at least one observed entry")
+        super().__init__(*array.shape)
         self.values = array
         self.observed = observed
-        self.n_rows, self.n_columns = array.shape
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows with these ids."""
@@ -164,7 +243,7 @@ class ArrayRows:
 
 
 def refuse_infinity(name: str, values: Array, observed: Any = True, ids: Any = None) -> None:
-    """Refuse observed values that are infinite, with the position of the first one in the whole data set."""
+    """Refuse infinite values among the observed ones; the error gives the row id and column of the first."""
     infinite = np.isinf(values) & observed
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
@@ -172,41 +251,3 @@ def refuse_infinity(name: str, values: Array, observed: Any = True, ids: Any = N
             f"{name}: {values[row, column]} at row {row if ids is None else ids[row]}, column {column}; "
             "expected finite numbers, or NaN where an entry is missing"
         )
-
-
-def chunk_edges(rows: Rows) -> NDArray[np.int64] | None:
-    """Return where the chunks of a source begin, and N; None when any row is cheap to read.
-
-    Examples
-    --------
-    >>> chunk_edges(ArrayRows([[1.0]])) is None
-    True
-    """
-    edges: NDArray[np.int64] | None = getattr(rows, "chunk_edges", None)
-    return edges
-
-
-def column_names(rows: Rows) -> list[str] | None:
-    """Return the names of the columns of a source, None when it has none.
-
-    Examples
-    --------
-    >>> column_names(ArrayRows([[1.0]])) is None
-    True
-    """
-    names: list[str] | None = getattr(rows, "column_names", None)
-    return names
-
-
-def read(rows: Rows, start: int, stop: int) -> Batch:
-    """Return consecutive rows.
-
-    Examples
-    --------
-    >>> read(ArrayRows([[1.0], [2.0], [3.0]]), 1, 3).values.ravel()
-    array([2., 3.])
-    """
-    if hasattr(rows, "read"):
-        batch: Batch = rows.read(start, stop)
-        return batch
-    return rows.take(np.arange(start, stop))

@@ -1,4 +1,4 @@
-"""Mean and scale of the columns, in one pass, and rows with mean 0 and scale 1."""
+"""Mean and scale of the columns, computed in one pass, and rows scaled to mean 0 and scale 1."""
 
 from __future__ import annotations
 
@@ -8,39 +8,62 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array, check_array, check_instance
+from bpfa._support.checks import Array, check_array
 from bpfa.data.blocks import BLOCK_ENTRIES, sequential
 from bpfa.data.mapped import MappedRows
-from bpfa.data.rows import Batch, Rows
+from bpfa.data.rows import Batch, Rows, as_source
 
 __all__ = ["ColumnMoments", "Scale", "StandardisedRows", "column_moments"]
 
-# A standard deviation of fewer roundings of the mean than this is that of a constant column.
+# A column is constant if its standard deviation is at most this many times the rounding error of its mean.
 ROUNDINGS = 8
 
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Moments of the observed entries of every column."""
+    """Number, mean and standard deviation of the observed entries of every column."""
 
     n_observed: NDArray[np.int64]
     mean: Array
     """0 where nothing is observed."""
     std: Array
-    """Of the entries, not of their population (divided by n, not n - 1); 0 where nothing is observed."""
+    """The sum of squares is divided by n, not by n - 1; 0 where nothing is observed."""
 
     @property
     def scale(self) -> Array:
-        """The standard deviation, or 1 where the column is constant or all missing."""
+        """The standard deviation, or 1 where a column is constant or entirely missing."""
         varies = self.std > ROUNDINGS * np.finfo(np.float64).eps * np.abs(self.mean)
         return np.where(varies, self.std, 1.0)
 
 
-def column_moments(rows: Rows) -> ColumnMoments:
-    """Return the moments of the columns of a source, in one pass over it.
+class Scale(NamedTuple):
+    """The units of a model, column by column.
 
-    Blocks of rows are merged by the formula of Chan, Golub & LeVeque (1983), in double precision, so that a
-    mean far larger than the standard deviation does no harm.
+    Examples
+    --------
+    >>> Scale(np.zeros(2), np.array([1.0, 10.0]), np.array([1.0, 0.5])).unit
+    array([1., 5.])
+    """
+
+    mean: Array
+    """Subtracted from a column before it enters the model."""
+    scale: Array
+    """By which a column is divided when it is standardised."""
+    noise_ratio: Array
+    """Noise of a column relative to that of the other columns, both in units of `scale`."""
+
+    @property
+    def unit(self) -> Array:
+        """The amount, in the units of the data, that is 1 in the model."""
+        unit: Array = self.scale * self.noise_ratio
+        return unit
+
+
+def column_moments(rows: Rows) -> ColumnMoments:
+    """Return the moments of the columns of a source, which is read once.
+
+    Blocks of rows are merged by the formula of Chan, Golub & LeVeque (1983), in double precision, so that the
+    result is accurate even if the mean is far larger than the standard deviation.
 
     Parameters
     ----------
@@ -53,7 +76,7 @@ def column_moments(rows: Rows) -> ColumnMoments:
     >>> moments.n_observed, moments.mean, moments.scale
     (array([2, 2, 0]), array([2., 5., 0.]), array([1., 1., 1.]))
     """
-    check_instance("rows", rows, Rows)
+    rows = as_source("rows", rows)
     n, mean, squares = (
         np.zeros(rows.n_columns, dtype=np.int64),
         np.zeros(rows.n_columns),
@@ -76,38 +99,24 @@ def column_moments(rows: Rows) -> ColumnMoments:
 
 
 def _moments(batch: Batch) -> tuple[NDArray[np.int64], Array, Array]:
-    """Return number, mean and sum of squares about the mean of the observed entries of each column."""
+    """Return, for each column, number, mean and sum of squares about the mean of the observed entries."""
     n = batch.observed.sum(axis=0)
     mean = batch.values.sum(axis=0, dtype=np.float64) / np.maximum(n, 1)
     residual = np.where(batch.observed, batch.values - mean, 0.0)
-    # What is left of a sum that should be zero is the rounding of the mean; it is taken out of both.
+    # The residuals should sum to zero. What they do sum to is the rounding error of the mean, which is
+    # removed from both results.
     rounding = residual.sum(axis=0) / np.maximum(n, 1)
     return n, mean + rounding, (residual**2).sum(axis=0) - n * rounding**2
 
 
-class Scale(NamedTuple):
-    """The units of the model, column by column."""
-
-    mean: Array
-    scale: Array
-    noise_ratio: Array
-    """Noise relative to that of the other columns, in units of `scale`; the mean of the squares is 1."""
-
-    @property
-    def unit(self) -> Array:
-        """How large 1 of the model is in the units of the data."""
-        unit: Array = self.scale * self.noise_ratio
-        return unit
-
-
 class StandardisedRows(MappedRows):
-    """Rows of another source as (x - mean) / scale, column by column.
+    """Rows of another source, with every column replaced by (column - mean) / scale.
 
     Parameters
     ----------
     rows : Rows
     mean, scale : arrays, shape (n_columns,)
-        Such as those of `column_moments`.
+        For example those of `column_moments`.
 
     Examples
     --------
@@ -124,11 +133,11 @@ class StandardisedRows(MappedRows):
         if not (self.scale > 0).all():
             raise ValueError(f"scale: {self.scale.min():g} is the smallest; expected positive numbers")
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as this source has it."""
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch with its columns shifted and scaled."""
         values = np.empty_like(batch.values)
-        # In double precision, as the difference of two large single-precision numbers has few digits left;
-        # and a block at a time, as a batch may be a large chunk of a file.
+        # In double precision, because the difference of two large numbers of single precision has few correct
+        # digits; and block by block, because a batch may be a large chunk of a file.
         step = max(1, BLOCK_ENTRIES // self.n_columns)
         with np.errstate(over="ignore"):
             for start in range(0, len(values), step):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_array, check_integer, check_number
+from bpfa._support.optional import library
 from bpfa.data import Batch, sequential
 from bpfa.estimator.transform import TransformMixin
 from bpfa.prediction.predictions import content_ids, predict, row_weights
@@ -416,8 +416,5 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def _frame(columns: dict[str, Any], index: Any = None, index_name: str | None = None) -> Any:
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError("the frames of a model need pandas: pip install 'bpfa[tables]'") from error
+    pandas = library("pandas", "tables", purpose="the frames of a model need pandas")
     return pandas.DataFrame(columns, index=None if index is None else pandas.Index(index, name=index_name))

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_instance
+from bpfa._support.files import check_writable
 from bpfa._support.threads import check_jobs, limited_threads
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
@@ -22,7 +23,6 @@ from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_c
 from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import Resumed, file_to_resume
-from bpfa.estimator.storage import check_writable
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from bpfa._support.checks import Array
 from bpfa.backends.registry import array_like, as_rows, on_device
-from bpfa.data import ArrayRows, Rows, column_names
+from bpfa.data import ArrayRows, Rows, RowSource
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit"]
 
@@ -19,7 +19,7 @@ __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit"]
 class Table(NamedTuple):
     """A data set that has been checked: its rows, and the names of its columns."""
 
-    rows: Rows
+    rows: RowSource
     names: NDArray[Any] | None
 
 
@@ -36,7 +36,7 @@ def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
     """
     if _is_source(X):
         rows = as_rows(X, missing)
-        names = column_names(rows)
+        names = rows.column_names
         return Table(rows, None if names is None else np.asarray(names, dtype=object))
     # The checks of scikit-learn leave what they find on an estimator: on one that is thrown away, so that a
     # fit that fails later leaves no trace on an earlier model.
@@ -45,7 +45,7 @@ def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
     return Table(rows, getattr(scratch, "feature_names_in_", None))
 
 
-def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> Rows:
+def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> RowSource:
     """Return the rows of more data for a fitted estimator, refusing columns other than those of the fit."""
     if _is_source(X):
         rows = as_rows(X, missing)
@@ -74,7 +74,7 @@ def _is_source(X: Any) -> bool:
     return library in ("anndata", "h5py", "zarr") or sparse.issparse(X) or on_device(X) is not None
 
 
-def _check_columns(estimator: Any, rows: Rows) -> None:
+def _check_columns(estimator: Any, rows: RowSource) -> None:
     """Refuse rows whose columns are not those of the fit."""
     expected = estimator.n_features_in_
     if rows.n_columns != expected:
@@ -82,7 +82,7 @@ def _check_columns(estimator: Any, rows: Rows) -> None:
             f"X has {rows.n_columns} features, but {type(estimator).__name__} is expecting {expected} "
             "features as input"
         )
-    names, fitted = column_names(rows), getattr(estimator, "feature_names_in_", None)
+    names, fitted = rows.column_names, getattr(estimator, "feature_names_in_", None)
     if names is not None and fitted is not None and list(fitted) != list(names):
         first = next(i for i, (a, b) in enumerate(zip(fitted, names, strict=True)) if a != b)
         raise ValueError(

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from bpfa.backends.registry import check_device
-from bpfa.data import HeldOutRows, Rows, ShuffledEpochs, SinglePass, StandardisedRows, column_moments
+from bpfa.data import (
+    HeldOutRows,
+    Rows,
+    RowSource,
+    ShuffledEpochs,
+    SinglePass,
+    StandardisedRows,
+    column_moments,
+)
 from bpfa.data.scaling import Scale
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
@@ -192,7 +200,7 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
 
 
-def plan_next_part(rows: Rows, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
+def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
     """Return the plan of a pass over a later part of a stream, in the settings and units of the first."""
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen

@@ -1,12 +1,10 @@
-"""Model files: arrays and a JSON document in one safetensors file, checked when read, replaced whole."""
+"""Model files: arrays and a JSON document in one safetensors file, written whole and checked when read."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from bpfa._support.files import whole_file
 from bpfa.inference.sampler import ChainPosterior
 from bpfa.model.features import FactorisedFeatures, JointFeatures
 from bpfa.model.local import LocalState
@@ -24,10 +23,10 @@ from bpfa.model.posterior import GlobalPosterior, Posterior
 from bpfa.model.priors import Priors
 from bpfa.model.view import GlobalView
 
-__all__ = ["SCHEMA", "check_writable", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
+__all__ = ["SCHEMA", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
 SCHEMA = 2
-"""Version of the layout of a model file. A reader refuses files of a later one."""
+"""Version of the layout of model files. Files of a later version are refused."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -35,19 +34,20 @@ Arrays = dict[str, NDArray[Any]]
 def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Any) -> None:
     """Write arrays and a JSON document to one file.
 
-    The file is written beside the old one under a temporary name and takes its place when it is complete and
-    on the disk: whatever goes wrong, there is a whole file under `path`, the old one or the new one.
+    The file is written under a temporary name in the same folder, and takes its name when it is complete and
+    on the disk. Whatever goes wrong, a file at `path` is complete, whether it is the old or the new one.
 
     Parameters
     ----------
     path : path-like
     arrays : mapping of str to array
-        Of float64, float32, int64 or bool.
+        Arrays of float64, float32, int64 or bool.
     document : dict
-        What JSON can say.
+        Anything that JSON can express.
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_model(Path(folder, "a.bpfa"), {"x": np.ones(2)}, {"note": "two ones"})
     ...     read_model(Path(folder, "a.bpfa"))
@@ -57,47 +57,21 @@ def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(document, allow_nan=False)
     metadata = {"bpfa": text, "schema": str(SCHEMA), "digest": _digest(plain, text)}
-    temporary = _temporary(path)
-    try:
+    with whole_file(path) as temporary:
         try:
             save_file(plain, temporary, metadata=metadata)
         except SafetensorError as error:
             raise OSError(f"{path}: not written, and what was there is untouched: {error}") from None
-        _flush(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        _flush(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that cannot be written to: better now than after hours of work."""
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{path}: a folder; expected the name of a file")
-    os.unlink(_temporary(Path(path)))
-
-
-def _temporary(path: Path) -> str:
-    """Create an empty file beside the one that is to be written."""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise type(error)(error.errno, f"{path}: cannot write there: {error.strerror}") from None
-    os.close(handle)
-    return temporary
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
-    """Return the arrays and the document of a file; nothing in a file is ever executed.
+    """Return the arrays and the document of a file. Nothing in a file is ever executed.
 
     Raises
     ------
     FileNotFoundError
     ValueError
-        When it is no file of ours, is damaged, or is of a later version.
+        If the file was not written by bpfa, is damaged, or is of a later version.
     """
     path = Path(path)
     if not path.is_file():
@@ -107,7 +81,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except Exception as error:
-        # The header of a foreign file can make the library fail in many ways.
+        # The header of a foreign file can make the library fail in many different ways.
         raise ValueError(f"{path}: not a model saved by bpfa, or cut short ({error})") from None
     if "bpfa" not in metadata:
         raise ValueError(f"{path}: a safetensors file, but not a model saved by bpfa")
@@ -123,9 +97,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
 
 
 def upgraded(document: Any, schema: int) -> Any:
-    """Return the document of a file of an earlier schema as this one has it.
+    """Return the document of a file of an earlier schema in the form of the present one.
 
-    Schema 2 gave two parameters other names.
+    Schema 2 renamed two parameters.
 
     Examples
     --------
@@ -145,7 +119,7 @@ def upgraded(document: Any, schema: int) -> Any:
 
 
 def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
-    """Return a posterior as arrays and a document, from which `unpack_posterior` makes the same bits."""
+    """Return a posterior as arrays and a document, from which `unpack_posterior` restores the same bits."""
     if isinstance(posterior, ChainPosterior):
         views = posterior.views
         stacked = {name: np.stack([getattr(view, name) for view in views]) for name in GlobalView._fields}
@@ -163,7 +137,7 @@ def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
 
 
 def unpack_posterior(arrays: Mapping[str, NDArray[Any]], document: Any) -> Posterior:
-    """Return the posterior that was packed."""
+    """Return the posterior that `pack_posterior` packed."""
     kind = document["kind"]
     if kind == "chain":
         stacked = [arrays[name] for name in GlobalView._fields]
@@ -191,18 +165,3 @@ def _digest(arrays: Mapping[str, NDArray[Any]], text: str) -> str:
         digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
         digest.update(array.data if array.ndim else array.tobytes())
     return digest.hexdigest()
-
-
-def _flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

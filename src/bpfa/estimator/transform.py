@@ -116,7 +116,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
             if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
-                seen = standardised.of(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
+                seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
                 mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
                 missing = ~seen.observed
                 filled[some] = np.where(missing, mean * self._unit + self.mean_, filled[some])

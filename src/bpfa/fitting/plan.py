@@ -110,4 +110,4 @@ def held_out_sample(rows: StandardisedRows, settings: Settings) -> HeldOut | Non
             "expected a larger share, or 0"
         )
     whole = Batch(truth, batch.observed | mask, ids)
-    return HeldOut(rows.of(batch), rows.of(whole).values, mask)
+    return HeldOut(rows.mapped(batch), rows.mapped(whole).values, mask)

@@ -1,4 +1,4 @@
-"""A progress bar for people: in terminals and notebooks, and silent in pipes and logs."""
+"""The progress bar of a fit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from bpfa._support.progress import open_bar
 from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 
@@ -13,7 +14,7 @@ __all__ = ["Bar", "progress_bar"]
 
 
 class Bar(Protocol):
-    """What a fit tells a bar after every step."""
+    """What a fit calls after every step to move its bar."""
 
     def __call__(self, history: History, n_rows_seen: float) -> None:
         """Show the last line of the history."""
@@ -21,51 +22,37 @@ class Bar(Protocol):
 
 @contextmanager
 def progress_bar(limits: Limits, *, verbose: int, console: Any = None) -> Iterator[Bar]:
-    """Show a bar while the block runs: step, rows a second, noise, features, held-out score, time left.
+    """Show a bar while the block runs: step, rows per second, noise, features, held-out score and time left.
 
     Parameters
     ----------
     limits : Limits
-        Of the fit, which say how far it is.
+        The limits of the fit, from which follows how much of it is done.
     verbose : int
         0 shows nothing.
     console : rich.console.Console, optional
-        Standard error by default, so that what a program prints stays clean.
+        Standard error by default; nothing is drawn unless it is a terminal or a notebook.
     """
-    if not verbose:
-        yield _silent
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError as error:
-        raise ImportError("verbose=1 shows a progress bar with rich: pip install 'bpfa[progress]'") from error
-    console = console or Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
-        yield _silent
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[line]}"),
-    )
-    with Progress(*columns, console=console, transient=False) as display:
-        task = display.add_task("bpfa", total=1.0, line="starting")
+    with open_bar("bpfa", total=1.0, shown=bool(verbose), text="starting", console=console) as bar:
 
         def show(history: History, n_rows_seen: float) -> None:
             last = {name: values[-1] for name, values in history.lists.items()}
-            rate = n_rows_seen / max(last["seconds"], 1e-9)
-            line = (
-                f"step {last['step']:,} · {rate:,.0f} rows/s · noise {last['noise_std']:.3g} · "
-                f"{last['n_active']} features"
-            )
-            if history.scores:
-                line += f" · held-out {history.scores[-1]:.4f}"
-            display.update(task, completed=limits.share_done(int(last["step"]), last["seconds"]), line=line)
+            share_done = limits.share_done(int(last["step"]), last["seconds"])
+            bar.update(share_done, _summary(last, history.scores, n_rows_seen))
 
-        yield show
+        # A silent bar must not look at the history: that may mean waiting for a GPU.
+        yield show if bar.drawn else _show_nothing
 
 
-def _silent(history: History, n_rows_seen: float) -> None:
-    """Show nothing."""
+def _summary(last: dict[str, Any], scores: list[float], n_rows_seen: float) -> str:
+    """Return the last line of the history in words."""
+    rate = n_rows_seen / max(last["seconds"], 1e-9)
+    summary = (
+        f"step {last['step']:,} · {rate:,.0f} rows/s · noise {last['noise_std']:.3g} · "
+        f"{last['n_active']} features"
+    )
+    return f"{summary} · held-out {scores[-1]:.4f}" if scores else summary
+
+
+def _show_nothing(history: History, n_rows_seen: float) -> None:
+    """Stand in for a bar where none is drawn."""

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa._support.progress import tracked
 from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows, Strip
 from bpfa.images.canvas import Canvas
@@ -89,7 +90,7 @@ def restore_canvas(
         if restored is not None:
             return restored
     draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
-    strips = _shown(rows.strips(STRIP_PATCHES), verbose)
+    strips = tracked(rows.strips(STRIP_PATCHES), "restoring", shown=bool(verbose))
     return restore(rows, draws, strips, n_threads, equal_weights=equal_weights)
 
 
@@ -194,15 +195,3 @@ def _add_patches(picture: NDArray[Any], patches: NDArray[Any], rows: PatchRows, 
         for dx in range(width):
             # The patches of a row all begin at different x, so that no pixel occurs twice in this sum.
             target[y : y + height, rows.x + dx] += placed[row, :, :, dx].swapaxes(0, 1)
-
-
-def _shown(strips: list[Strip], verbose: int) -> Iterable[Strip]:
-    """Return the strips, with a progress bar for those who look."""
-    if not verbose:
-        return strips
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    seen = console.is_terminal or console.is_jupyter
-    return track(strips, description="restoring", console=console, disable=not seen)

@@ -1,4 +1,4 @@
-"""Pictures of a fitted BPFA: components, usage, trace, coverage, residuals. They need matplotlib."""
+"""Plots of a fitted BPFA: components, usage, trace, coverage and residuals. They need matplotlib."""
 
 from bpfa.plots.plots import plot_components, plot_coverage, plot_residuals, plot_trace, plot_usage
 

@@ -1,8 +1,7 @@
-"""Pictures of a fitted BPFA: components, usage, trace, coverage, residuals. They need matplotlib."""
+"""Plots of a fitted BPFA: components, usage, trace, coverage and residuals. They need matplotlib."""
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.stats import binom, norm
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_choice, check_integer
+from bpfa._support.optional import library
 from bpfa.estimator.diagnostics import column_labels, residual_blocks
 
 if TYPE_CHECKING:
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_components", "plot_coverage", "plot_residuals", "plot_trace", "plot_usage"]
 
-# Okabe & Ito's colours, which people who confuse some colours can tell apart.
+# Colours of Okabe & Ito, which colour-blind people can tell apart.
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.55"
-# Inches; text of ten points is still legible when a figure of this width fills the screen of a phone.
+# Width of a figure in inches. If it fills the screen of a phone, text of ten points is still legible.
 WIDTH = 4.8
-# Smaller shares are shown as this one: a component that no row uses may have none at all.
+# Smaller shares are drawn as this one, because a share of 0 has no place on a logarithmic axis.
 LEAST_USAGE = 1e-4
-# What a trace can stand over.
-BELOW = {"step": "Step", "seconds": "Training time (s)", "epoch": "Passes over the data"}
-# Levels of the intervals that are counted for the coverage.
+# What a trace can be plotted against, and the label of the axis.
+TRACE_AXES = {"step": "Step", "seconds": "Training time (s)", "epoch": "Passes over the data"}
+# Levels of the predictive intervals whose coverage is shown.
 LEVELS = np.arange(0.05, 0.96, 0.05)
-# Residuals are counted in these bins, in units of the noise; what is beyond goes into the outermost.
+# Residuals are counted in these bins, in units of the noise; larger ones are counted in the outermost bins.
 BINS = np.linspace(-5, 5, 51)
 
 
 def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes | None = None) -> Axes:
-    """Show what the most used components are made of: loadings of columns, in standardised units.
+    """Show the loadings of the columns on the most used components, in standardised units.
 
     Parameters
     ----------
     model : BPFA
-        Fitted.
+        A fitted model.
     n : int
-        Components to show, the most used; no more than are in use.
+        How many components to show, the most used ones; components that are not in use are left out.
     n_columns : int
-        Columns to show: where there are more, those with the largest loadings in these components, in the
-        order of the data.
+        How many columns to show. If there are more, those with the largest loadings on these components are
+        shown, in the order of the data.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -61,7 +61,7 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     (6, 2)
     """
     check_is_fitted(model)
-    # Of a model that uses nothing, the first component is shown for want of a better one.
+    # If no component is in use, the first one is shown, so that there is something to see.
     n = min(check_integer("n", n, low=1), max(1, model.n_components_used_))
     n_columns = check_integer("n_columns", n_columns, low=1)
     loadings = (model.components_[:n] / model.scale_).T
@@ -77,17 +77,17 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     ax.set_xlabel("Component, most used first")
     if len(chosen) < len(loadings):
         ax.set_ylabel(f"{len(chosen)} of {len(loadings)} columns")
-    ax.figure.colorbar(image, ax=ax, label="Loading (column scales)")
+    ax.figure.colorbar(image, ax=ax, label="Loading (units of column scale)")
     return ax
 
 
 def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
-    """Show which share of the rows uses each component, and which components are in use at all.
+    """Show what share of the rows uses each component, and which components are in use at all.
 
     Parameters
     ----------
     model : BPFA
-        Fitted.
+        A fitted model.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -119,27 +119,27 @@ def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
     ax.set_yticks([1, 0.1, 0.01, 1e-3, LEAST_USAGE], ["100%", "10%", "1%", "0.1%", "≤ 0.01%"])
     ax.minorticks_off()
     ax.locator_params(axis="x", integer=True)
-    _plain(ax)
+    _hide_frame(ax)
     ax.legend(frameon=False)
     return ax
 
 
 def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None = None) -> list[Axes]:
-    """Show how the fit went: the noise, the components in use and, where entries were held out, their score.
+    """Show how the fit went: the noise, the components in use, and the held-out score if there is one.
 
     Parameters
     ----------
     model : BPFA
-        Fitted.
+        A fitted model.
     against : {"step", "seconds", "epoch"}
-        What stands below.
+        What is on the horizontal axis.
     figure : matplotlib.figure.Figure or SubFigure, optional
-        An empty one, to be filled.
+        An empty figure to draw into; a new one by default.
 
     Returns
     -------
     list of matplotlib.axes.Axes
-        From the top.
+        The panels from top to bottom.
 
     Examples
     --------
@@ -147,41 +147,42 @@ def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None 
     >>> model = BPFA(n_components=4, max_steps=20, random_state=0)
     >>> model = model.fit(draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y)
     >>> [ax.get_title(loc="left") for ax in plot_trace(model)]
-    ['Noise (column scales)', 'Components in use']
+    ['Noise (units of column scale)', 'Components in use']
     """
     check_is_fitted(model)
-    check_choice("against", against, tuple(BELOW))
+    check_choice("against", against, tuple(TRACE_AXES))
     history = model.history_
-    panels = {"Noise (column scales)": "noise_std", "Components in use": "n_active"}
+    panels = {"Noise (units of column scale)": "noise_std", "Components in use": "n_active"}
     if np.isfinite(history["held_out_log_likelihood"]).any():
         panels["Held-out log-likelihood per entry"] = "held_out_log_likelihood"
     if figure is None:
         figure = _pyplot().figure(figsize=(WIDTH, 0.6 + 1.5 * len(panels)), layout="constrained")
     axes: list[Axes] = list(figure.subplots(len(panels), sharex=True))
     for ax, (title, name) in zip(axes, panels.items(), strict=True):
-        # Scores are taken every so many steps.
+        # Scores are not computed at every step.
         taken = np.isfinite(history[name])
         marker = "" if taken.all() else "o"
         ax.plot(history[against][taken], history[name][taken], color=BLUE, marker=marker, markersize=3)
         ax.set_title(title, loc="left", fontsize="medium")
-        _plain(ax)
+        _hide_frame(ax)
     axes[1].locator_params(axis="y", integer=True)
-    axes[-1].set_xlabel(BELOW[against])
+    axes[-1].set_xlabel(TRACE_AXES[against])
     return axes
 
 
 def plot_coverage(
     model: BPFA, X: Any, held_out: Any = None, *, n_draws: int = 99, ax: Axes | None = None
 ) -> Axes:
-    """Show how often predictive intervals cover held-out entries, against how often they are meant to.
+    """Show how often predictive intervals cover held-out entries, against how often they should.
 
-    Below the diagonal the model is too sure of itself. The band is where 95 % of the points of a calibrated
-    model lie, if the entries were independent; those of a row are not quite, so it is a little narrow.
+    Where the curve is below the diagonal, the model is overconfident. The band contains 95 % of the points
+    of a calibrated model whose entries are independent; entries of the same row are not quite independent, so
+    the band is slightly too narrow.
 
     Parameters
     ----------
     model : BPFA
-        Fitted.
+        A fitted model.
     X, held_out, n_draws
         As in `BPFA.calibration`.
     ax : matplotlib.axes.Axes, optional
@@ -196,35 +197,41 @@ def plot_coverage(
     >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
     >>> model = BPFA(n_components=4, max_steps=20, random_state=0).fit(X)
     >>> plot_coverage(model, X).get_xlabel()
-    'Meant to cover'
+    'Nominal coverage'
     """
     counted = model.calibration(X, held_out, levels=LEVELS, n_draws=n_draws)
     ax = ax or _axes(height=WIDTH)
     n_entries = int(counted["n_entries"].iloc[0])
-    meant = np.linspace(0, 1, 101)
-    low, high = binom.interval(0.95, n_entries, meant)
+    nominal = np.linspace(0, 1, 101)
+    low, high = binom.interval(0.95, n_entries, nominal)
     ax.fill_between(
-        meant, low / n_entries, high / n_entries, color=GREY, alpha=0.4, linewidth=0, label="chance (95%)"
+        nominal,
+        low / n_entries,
+        high / n_entries,
+        color=GREY,
+        alpha=0.4,
+        linewidth=0,
+        label="expected by chance (95%)",
     )
     ax.plot([0, 1], [0, 1], color="0.3", linewidth=1, linestyle="--", label="calibrated")
     ax.plot(counted["level"], counted["coverage"], "o-", markersize=4, color=BLUE, label="model")
-    ax.set(xlabel="Meant to cover", ylabel=f"Covered, of {n_entries:,} held-out entries")
-    _percent(ax)
+    ax.set(xlabel="Nominal coverage", ylabel=f"Coverage of {n_entries:,} held-out entries")
+    _label_in_percent(ax)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    _plain(ax)
+    _hide_frame(ax)
     ax.legend(frameon=False, loc="upper left")
     return ax
 
 
 def plot_residuals(model: BPFA, X: Any, *, ax: Axes | None = None) -> Axes:
-    """Show the residuals of all observed entries, in units of the noise, beside the normal density.
+    """Show the residuals of all observed entries, in units of the noise, together with the normal density.
 
     Parameters
     ----------
     model : BPFA
-        Fitted.
+        A fitted model.
     X : array-like, frame, AnnData, or Rows
-        See `BPFA.residuals`, also for what a residual is.
+        As in `BPFA.residuals`, which also explains what a residual is.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -260,7 +267,7 @@ def plot_residuals(model: BPFA, X: Any, *, ax: Axes | None = None) -> Axes:
     )
     ax.set(xlabel="Residual (noise standard deviations)", ylabel="Density", xlim=(BINS[0], BINS[-1]))
     ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
-    _plain(ax)
+    _hide_frame(ax)
     ax.legend(frameon=False, loc="upper right")
     return ax
 
@@ -271,18 +278,16 @@ def _axes(height: float = 3.4) -> Axes:
 
 
 def _pyplot() -> Any:
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'bpfa[plots]'") from error
+    return library("matplotlib.pyplot", "plots", purpose="plots need matplotlib")
 
 
-def _percent(ax: Axes) -> None:
+def _label_in_percent(ax: Axes) -> None:
     ticks = np.linspace(0, 1, 6)
     labels = [f"{tick:.0%}" for tick in ticks]
     ax.set_xticks(ticks, labels)
     ax.set_yticks(ticks, labels)
 
 
-def _plain(ax: Axes) -> None:
+def _hide_frame(ax: Axes) -> None:
+    """Hide the frame of a plot at the top and on the right."""
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Reports: one HTML file that needs nothing else, of a restored image or of a fitted model."""
+"""Reports about a restored image or a fitted model: one HTML file, which needs no other file."""
 
 from bpfa.report.image import image_report
 from bpfa.report.model import model_report

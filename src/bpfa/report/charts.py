@@ -1,4 +1,4 @@
-"""Line charts as SVG, in the colours and letters of the page they stand in."""
+"""Line charts in SVG, which take their colours and fonts from the page that they are part of."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["line_chart", "ticks"]
 
 WIDTH, HEIGHT = 400, 220
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 16, 34
-# More points than this cannot be told apart.
-POINTS = 400
+# More points than this could not be told apart on the screen.
+MOST_POINTS = 400
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -33,27 +33,27 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def line_chart(x: NDArray[Any], y: NDArray[Any], *, title: str, x_label: str) -> Markup:
-    """Return a chart of y against x, which names its last value.
+    """Return a chart of y against x, with the last value written next to its end.
 
     Parameters
     ----------
     x, y : arrays
         Points where y is NaN are left out.
     title : str
-        What y is.
+        What y is, for readers who cannot see the chart.
     x_label : str
 
     Returns
     -------
     Markup
-        Empty when there is nothing to show.
+        Empty if there is nothing to show.
     """
     known = np.isfinite(y)
     x, y = np.asarray(x, dtype=float)[known], np.asarray(y, dtype=float)[known]
     if not len(x):
         return Markup()
     last = float(y[-1])
-    kept = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))
+    kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int))
     x, y = x[kept], y[kept]
     (x_low, x_high), (y_low, y_high) = _range(x), _range(y)
 
@@ -78,7 +78,7 @@ def line_chart(x: NDArray[Any], y: NDArray[Any], *, title: str, x_label: str) ->
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(x_label)}</text>')
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across(x), down(y), strict=True))
     parts.append(f'<polyline class="line" points="{points}"/>')
-    # The name of the last value stands where the line leaves more room.
+    # The last value is written above or below the end of the line, wherever there is more room.
     above = down(last) > (TOP + HEIGHT - BOTTOM) / 2
     parts.append(f'<circle class="dot" cx="{across(x[-1]):.1f}" cy="{down(last):.1f}" r="3"/>')
     parts.append(
@@ -89,7 +89,7 @@ def line_chart(x: NDArray[Any], y: NDArray[Any], *, title: str, x_label: str) ->
 
 
 def _range(values: NDArray[Any]) -> tuple[float, float]:
-    """Return the smallest and the largest value, from zero where that is near."""
+    """Return the range of an axis: from the smallest to the largest value, or from zero if that is near."""
     low, high = float(values.min()), float(values.max())
     if 0 < low < 0.5 * high:
         low = 0.0

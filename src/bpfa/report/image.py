@@ -12,9 +12,10 @@ from bpfa.report.pictures import COLOURS, atom, colour_map, frame, grey, picture
 
 __all__ = ["image_report"]
 
-# The darkest and brightest share of the pixels may be cut off, so that a few do not decide the rest.
-CUT = 0.2
-# Features in use that a page shows.
+# The darkest and the brightest pixels, this percentage of them each, may be shown as pure black and white, so
+# that a few extreme values do not determine the contrast of the whole picture.
+CUT_PERCENT = 0.2
+# A page shows at most this many features.
 MOST_ATOMS = 512
 TIMES = " \N{MULTIPLICATION SIGN} "
 
@@ -26,29 +27,19 @@ def image_report(
     patch_size: tuple[int, int] | None = None,
     command: str | None = None,
 ) -> str:
-    """Return a page of what was done to an image.
+    """Return a page that shows how an image was restored.
 
     Parameters
     ----------
     result : ImageResult
-        Of `bpfa.inpaint` or `bpfa.denoise`.
+        The result of `bpfa.inpaint` or `bpfa.denoise`.
     picture : Picture
-        As it was before.
+        The image as it was before.
     patch_size : pair of int, optional
         Height and width of a patch; by default that of the result.
     command : str, optional
-        What to run to do it again.
+        The command that produces the same result again.
     """
-    axes = (picture.channel_axis, picture.stack_axis)
-    after = frame(result.image, *axes)
-    low, high = np.percentile(after, (CUT, 100 - CUT))
-    missing = frame(np.broadcast_to(result.missing, picture.values.shape), *axes)
-    missing = (missing if missing.ndim == 2 else missing.mean(axis=-1)) == 1
-    before = grey(frame(picture.values, *axes), low, high, missing if missing.any() else None)
-    std = frame(result.std, *axes)
-    std = std if std.ndim == 2 else std.mean(axis=-1)
-    largest = float(np.percentile(std, 99.8))
-    above = "\N{GREATER-THAN OR EQUAL TO} " if std.max() > largest else ""
     model = result.model
     patch = patch_size or result.patch_size
     share = float(np.mean(result.missing))
@@ -62,32 +53,52 @@ def image_report(
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
         },
-        comparison={
-            "before": picture_uri(before),
-            "after": picture_uri(grey(after, low, high)),
-            "width": after.shape[1],
-            "height": after.shape[0],
-            "note": _what_is_shown(picture),
-        },
-        uncertainty={
-            "picture": picture_uri(colour_map(std, largest)),
-            "width": std.shape[1],
-            "height": std.shape[0],
-            "colours": ", ".join(COLOURS),
-            "ticks": ["0", f"{largest / 2:.3g}", f"{above}{largest:.3g}"],
-            "n_from_prior": int(np.sum(result.from_prior)),
-        },
+        comparison=_comparison(result, picture),
+        uncertainty=_uncertainty(result, picture),
         atoms=_atoms(model, patch),
         components=None,
         n_unused=len(model.components_) - model.n_components_used_,
-        traces=traces(result.history, "in deviations of the image"),
+        traces=traces(result.history, "in standard deviations of the image"),
         settings={"Patch": TIMES.join(map(str, patch)), **settings_of(model)},
         command=command,
     )
 
 
+def _comparison(result: Any, picture: Picture) -> dict[str, Any]:
+    """Return the image before and after, in the same shades of grey or colours."""
+    axes = picture.channel_axis, picture.stack_axis
+    after = frame(result.image, *axes)
+    low, high = np.percentile(after, (CUT_PERCENT, 100 - CUT_PERCENT))
+    missing = frame(np.broadcast_to(result.missing, picture.values.shape), *axes)
+    missing = (missing if missing.ndim == 2 else missing.mean(axis=-1)) == 1
+    before = grey(frame(picture.values, *axes), low, high, missing if missing.any() else None)
+    return {
+        "before": picture_uri(before),
+        "after": picture_uri(grey(after, low, high)),
+        "width": after.shape[1],
+        "height": after.shape[0],
+        "note": _what_is_shown(picture),
+    }
+
+
+def _uncertainty(result: Any, picture: Picture) -> dict[str, Any]:
+    """Return a map of the standard deviation of every pixel, with its scale of colours."""
+    std = frame(result.std, picture.channel_axis, picture.stack_axis)
+    std = std if std.ndim == 2 else std.mean(axis=-1)
+    largest = float(np.percentile(std, 99.8))
+    above = "\N{GREATER-THAN OR EQUAL TO} " if std.max() > largest else ""
+    return {
+        "picture": picture_uri(colour_map(std, largest)),
+        "width": std.shape[1],
+        "height": std.shape[0],
+        "colours": ", ".join(COLOURS),
+        "ticks": ["0", f"{largest / 2:.3g}", f"{above}{largest:.3g}"],
+        "n_from_prior": int(np.sum(result.from_prior)),
+    }
+
+
 def _atoms(model: Any, patch: tuple[int, int]) -> list[dict[str, Any]]:
-    """Return the features in use as pictures of a patch."""
+    """Return the features in use, each as a picture of a patch."""
     energies = energy(model)
     return [
         {
@@ -101,11 +112,11 @@ def _atoms(model: Any, patch: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 def _what_is_shown(picture: Picture) -> str:
-    """Return in words what a page cannot show of an image."""
+    """Return which part of an image the page shows, if it cannot show all of it."""
     parts = []
     if picture.stack_axis is not None:
         n_slices = picture.values.shape[picture.stack_axis]
         parts.append(f"slice {n_slices // 2 + 1} of {n_slices}")
     if picture.n_channels not in (1, 3):
         parts.append(f"the mean of {picture.n_channels} channels")
-    return f"Shown is {', '.join(parts)}." if parts else ""
+    return f"The page shows {', '.join(parts)}." if parts else ""

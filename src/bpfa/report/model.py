@@ -10,12 +10,12 @@ from bpfa.report.page import energy, render, settings_of, traces
 
 __all__ = ["model_report"]
 
-# Columns that a component shows, and components that a page shows.
+# The most columns shown for a component, and the most components shown on a page.
 TOP_COLUMNS, MOST_COMPONENTS = 8, 200
 
 
 def model_report(model: Any, *, title: str) -> str:
-    """Return a page of what a model has learned.
+    """Return a page that shows what a model has learned.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def model_report(model: Any, *, title: str) -> str:
             "Rows": f"{model.n_rows_seen_:,}",
             "Columns": f"{model.n_features_in_:,}",
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
-            "Noise": f"{model.history_['noise_std'][-1]:.3g} of a column's deviation",
+            "Noise": f"{model.history_['noise_std'][-1]:.3g} of a column's standard deviation",
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
         },
         comparison=None,
@@ -44,14 +44,14 @@ def model_report(model: Any, *, title: str) -> str:
         atoms=None,
         components=_components(model, columns),
         n_unused=len(model.components_) - model.n_components_used_,
-        traces=traces(model.history_, "in deviations of a column"),
+        traces=traces(model.history_, "in standard deviations of a column"),
         settings=settings_of(model),
         command=f"model = bpfa.{clone(model).set_params(verbose=0)!r}.fit(X)",
     )
 
 
 def _components(model: Any, columns: list[str]) -> list[dict[str, Any]]:
-    """Return the features in use with the columns they weigh most, in deviations of a column."""
+    """Return the features in use, each with its largest entries, in standard deviations of a column."""
     weights, energies = model.components_ / model.scale_, energy(model)
     shown = []
     for index in range(min(model.n_components_used_, MOST_COMPONENTS)):

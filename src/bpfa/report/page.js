@@ -6,9 +6,9 @@ if (slider) {
   const range = slider.querySelector("input");
   const show = () => {
     slider.style.setProperty("--at", `${range.value}%`);
-    range.setAttribute("aria-valuetext", `${range.value} % as it was`);
+    range.setAttribute("aria-valuetext", `${range.value} % before restoration`);
   };
-  // The range answers the keyboard; pointers move it wherever they are, as thumbs are hard to hit with a finger.
+  // The range input handles the keyboard. Pointers move it from anywhere, as its thumb is hard to hit with a finger.
   const follow = (event) => {
     const box = slider.getBoundingClientRect();
     range.value = 100 * (event.clientX - box.left) / box.width;
@@ -51,7 +51,7 @@ if (copy) {
       await navigator.clipboard.writeText(command.textContent);
       spoken.textContent = copy.textContent = "Copied";
     } catch {
-      // Browsers may refuse it to a file: then the command is selected, one key away.
+      // Browsers may refuse this to a local file. Then the command is selected, so that one key copies it.
       getSelection().selectAllChildren(command);
       spoken.textContent = copy.textContent = "Selected";
     }

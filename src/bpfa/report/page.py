@@ -1,4 +1,4 @@
-"""What all reports have: facts, curves of the fit, settings, and the template."""
+"""What all reports have in common: facts, curves of the fit, settings, and the template."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 import bpfa
 from bpfa._support.checks import Array
-from bpfa.data.formats.files import library
+from bpfa._support.optional import library
 from bpfa.report.charts import line_chart
 
 __all__ = ["energy", "noise_range", "render", "settings_of", "traces"]
 
 
 def render(**content: Any) -> str:
-    """Return the page."""
-    jinja2 = library("jinja2", "cli")
+    """Return the page, made of the template and this content."""
+    jinja2 = library("jinja2", "cli", purpose="reports need jinja2")
     folder = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -35,7 +35,7 @@ def render(**content: Any) -> str:
 
 
 def noise_range(noise_std: float | Array) -> str:
-    """Return the noise of an image, of all its channels.
+    """Return the noise of an image in words: one number, or the range over its channels.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def noise_range(noise_std: float | Array) -> str:
 
 
 def traces(history: Mapping[str, NDArray[Any]], noise_unit: str) -> list[tuple[str, Markup]]:
-    """Return the titles and charts of what a fit went through."""
+    """Return charts, each with its title, that show how a fit went."""
     columns = {
         f"Noise, {noise_unit}": history["noise_std"],
         "Features in use": history["n_active"],
@@ -62,9 +62,9 @@ def traces(history: Mapping[str, NDArray[Any]], noise_unit: str) -> list[tuple[s
 
 
 def energy(model: Any) -> Array:
-    """Return the share of each feature in what the features explain, of columns of variance 1.
+    """Return the share of each feature in the variance that all features explain, of standardised columns.
 
-    All weights have one variance, so that it cancels.
+    The weights of all features have the same variance, which therefore cancels.
     """
     norms = ((model.components_ / model.scale_) ** 2).sum(axis=1)
     energies: Array = model.component_probabilities_ * norms
@@ -72,20 +72,20 @@ def energy(model: Any) -> Array:
 
 
 def settings_of(model: Any) -> dict[str, str]:
-    """Return the settings of a fit by names that people read."""
+    """Return the settings of a fit, under names for people to read."""
     settings = model.settings_
     rows = {
         "Algorithm": settings.algorithm,
-        "Features at most": settings.n_features,
+        "Largest number of features": settings.n_features,
         "Posterior of the features": settings.features,
-        "Weight precision from": f"{settings.weight_precision} weights",
+        "Weight precision learned from": f"{settings.weight_precision} weights",
         "Start": settings.init,
         "Rows": f"{model.n_rows_seen_:,}",
         "Columns": f"{model.n_features_in_:,}",
-        "Rows in a step": f"{settings.batch_size:,}",
+        "Rows per step": f"{settings.batch_size:,}",
         "Steps": f"{model.n_steps_:,}",
-        "Ended by": (model.stopped_by_ or "").replace("_", " "),
-        "Seconds of training": f"{model.history_['seconds'][-1]:.1f}" if model.n_steps_ else "0",
+        "Stopped by": (model.stopped_by_ or "").replace("_", " "),
+        "Training time in seconds": f"{model.history_['seconds'][-1]:.1f}" if model.n_steps_ else "0",
         "Step size": f"(t + {settings.step_delay:g})^-{settings.step_decay:g}",
         "Local steps": ", ".join(f"{name} {value}" for name, value in settings.options.items()),
         "Priors": ", ".join(f"{name} {value:g}" for name, value in vars(settings.priors).items()),

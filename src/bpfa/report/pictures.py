@@ -1,4 +1,4 @@
-"""Arrays as small pictures within a page: PNG data in the address of an image."""
+"""Arrays as small pictures within a page: PNG files, encoded in the address (data URI) of an image."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
-from bpfa.data.formats.files import library
+from bpfa._support.optional import library
 
 __all__ = ["COLOURS", "atom", "colour_map", "frame", "grey", "picture_uri"]
 
-# What a page can carry: longer sides and larger files are made smaller.
+# The longest side in pixels, and the largest size in bytes, of a picture; larger ones are scaled down.
 MAX_SIDE, MAX_BYTES = 1600, 900_000
-# Viridis, at equal distances: even in brightness, and readable by the colour-blind.
+# The colour map viridis at equal distances: its brightness rises evenly, and colour-blind people can read it.
 COLOURS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
 
 
 def frame(values: NDArray[Any], channel_axis: int | None, stack_axis: int | None) -> Array:
-    """Return what a page shows of an image: the middle slice; RGB as such, the mean of other channels.
+    """Return what a page shows of an image: the middle slice, and the mean of the channels unless it is RGB.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def frame(values: NDArray[Any], channel_axis: int | None, stack_axis: int | None
 def grey(
     values: Array, low: float, high: float, missing: NDArray[np.bool_] | None = None
 ) -> NDArray[np.uint8]:
-    """Return values as 8 bits from `low` to `high`, with an alpha channel where pixels are missing."""
+    """Return values from `low` to `high` as 8 bits, with an alpha channel if pixels are missing."""
     share = (np.nan_to_num(values) - low) / (high - low if high > low else 1.0)
     shown = (255 * np.clip(share, 0, 1)).round().astype(np.uint8)
     if missing is None:
@@ -56,7 +56,7 @@ def grey(
 def colour_map(values: Array, high: float) -> NDArray[np.uint8]:
     """Return values from 0 to `high` as colours."""
     anchors = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in COLOURS])
-    # A palette of few colours makes a small file, and nobody sees the steps.
+    # With only 64 colours the file is small, and the steps between them are not visible.
     share = np.round(np.clip(values / (high or 1.0), 0, 1) * 63) / 63
     places = np.linspace(0, 1, len(anchors))
     channels = [np.interp(share, places, anchors[:, channel]) for channel in range(3)]
@@ -64,7 +64,7 @@ def colour_map(values: Array, high: float) -> NDArray[np.uint8]:
 
 
 def atom(component: Array, patch: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return a feature as a picture, grey where it is 0; its sign is arbitrary."""
+    """Return a feature as a picture that is grey where the feature is 0. Its sign has no meaning."""
     values = component.reshape(*patch, -1)
     if values.shape[-1] != 3:
         values = values.mean(axis=-1)
@@ -73,8 +73,8 @@ def atom(component: Array, patch: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def picture_uri(pixels: NDArray[np.uint8]) -> str:
-    """Return 8-bit pixels as the address of an image; grey or RGB, with or without alpha."""
-    image = library("PIL.Image", "images")
+    """Return 8-bit pixels, grey or RGB, with or without alpha, as the address of an image."""
+    image = library("PIL.Image", "images", purpose="pictures in reports need Pillow")
     picture = image.fromarray(pixels)
     picture.thumbnail((MAX_SIDE, MAX_SIDE))
     while True:

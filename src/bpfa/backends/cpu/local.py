@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import check_choice
-from bpfa._support.philox import RowDraws, word_below
+from bpfa._support.philox import RowDraws, threshold_word
 from bpfa._support.threads import check_jobs
 from bpfa.backends import numpy as specification
 from bpfa.backends.cpu import _kernels
@@ -118,7 +118,7 @@ class Kernel:
                 burn_in=burn_in,
                 n_samples=n_samples,
                 n_sweeps=n_sweeps,
-                dropout=word_below(dropout),
+                dropout=threshold_word(dropout),
                 sums=sums,
                 **filled,
                 n_threads=self.n_jobs or 0,

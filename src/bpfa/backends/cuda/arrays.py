@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.backends.cuda.runtime import cupy_module
-from bpfa.data.rows import Batch
+from bpfa.data.rows import Batch, RowSource
 
 __all__ = ["CudaArrayRows", "is_cuda_array", "like_cuda_array"]
 
@@ -29,7 +29,7 @@ def is_cuda_array(data: Any) -> bool:
     return hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] == DLPACK_CUDA
 
 
-class CudaArrayRows:
+class CudaArrayRows(RowSource):
     """Rows of an array on a device; NaN is missing. Single precision is used as it is, without a copy.
 
     Parameters
@@ -47,7 +47,7 @@ class CudaArrayRows:
         self.values = cupy.ascontiguousarray(
             array, array.dtype if array.dtype == cupy.float32 else cupy.float64
         )
-        self.n_rows, self.n_columns = (int(n) for n in array.shape)
+        super().__init__(*(int(n) for n in array.shape))
         infinite = cupy.isinf(self.values)
         if bool(infinite.any()):
             row, column = (int(places[0]) for places in cupy.nonzero(infinite))

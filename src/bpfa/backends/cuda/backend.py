@@ -18,7 +18,7 @@ from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
 from bpfa.backends.protocol import Backend, Step, Workspace
-from bpfa.data import Batch, Rows
+from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.local import LocalMethod, MethodName
@@ -103,7 +103,7 @@ class CudaBackend(Backend):
         """Return whether data is an array in the memory of a GPU."""
         return arrays.is_cuda_array(data)
 
-    def rows_of(self, data: Any) -> Rows:
+    def rows_of(self, data: Any) -> RowSource:
         """Return the rows of an array in the memory of a GPU."""
         return arrays.CudaArrayRows(data)
 

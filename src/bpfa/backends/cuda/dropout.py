@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bpfa._support.philox import word_below
+from bpfa._support.philox import threshold_word
 from bpfa.backends.cuda.gibbs import Kept
 from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
@@ -23,7 +23,7 @@ def with_dropout(
     cupy, n_numbers = cupy_module(), len(batch) * batch.n_columns
     values, seen = cupy.empty(n_numbers, real), cupy.empty(n_numbers, cupy.uint8)
     _launch(
-        "drop_entries", batch, real, batch.n_columns, np.uint32(word_below(share)),
+        "drop_entries", batch, real, batch.n_columns, np.uint32(threshold_word(share)),
         np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32), *number_arguments(step), values, seen,
     )  # fmt: skip
     return DeviceBatch(

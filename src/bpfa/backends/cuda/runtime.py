@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from bpfa._support.files import whole_file
+from bpfa._support.optional import library
+
 __all__ = [
     "CACHE_VARIABLE",
     "as_kernel_arguments",
@@ -41,17 +44,17 @@ SOURCES = Path(__file__).parent / "kernels"
 OPTIONS = ("--std=c++17", "--use_fast_math", "--device-as-default-execution-space")
 # Compute capability of the oldest cards that the kernels are compiled for.
 OLDEST = 7, 5
-INSTALL = "pip install 'bpfa[cuda13]', or 'bpfa[cuda12]' for a driver of CUDA 12"
 
 
 @cache
 def cupy_module() -> Any:
     """Return CuPy, or say how to install it."""
-    try:
-        import cupy
-    except ImportError as error:
-        raise ImportError(f"device='cuda' needs CuPy, which is not installed: {INSTALL}") from error
-    return cupy
+    return library(
+        "cupy",
+        "cuda13",
+        purpose="device='cuda' needs CuPy, which is not installed",
+        alternative=", or 'bpfa[cuda12]' for a driver of CUDA 12",
+    )
 
 
 def cuda_problem(index: int = 0) -> str | None:
@@ -270,11 +273,9 @@ def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
 
 
 def _written(path: Path, binary: bytes) -> Path:
-    """Write a file that is whole whenever it is seen."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(binary)
-    os.replace(temporary, path)
+    """Write a file that other processes see only when it is complete."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(binary)
     return path
 
 

@@ -1,1 +1,1 @@
-"""Sources of rows, one adapter for each format."""
+"""File formats and kinds of matrix as sources of rows: one adapter for each."""

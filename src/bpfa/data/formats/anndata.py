@@ -8,9 +8,10 @@ from typing import Any
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bpfa.data.formats.files import FileRows, existing, library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import FileRows, existing_path, name_file_in_errors
 from bpfa.data.formats.hdf5 import HDF5Rows
-from bpfa.data.formats.sparse import SparseRows, check_absent, dense
+from bpfa.data.formats.sparse import SparseRows, check_absent, to_dense
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import ArrayRows, Batch, Rows
 
@@ -23,13 +24,13 @@ class AnnDataRows(MappedRows):
     Parameters
     ----------
     source : anndata.AnnData or path
-        Of a file, or of X of an object opened with `backed="r"`, only the rows that are asked for are read.
-        Beside the matrix, only the names of the variables are read from a file, and never the rest.
+        From a file, or from X of an object opened with `backed="r"`, only the requested rows are read. Apart
+        from the matrix and the names of the variables, nothing is read from a file.
     layer : str, optional
-        Name of a layer; X by default.
+        Name of the layer to use; X by default.
     absent : {"zero", "missing"}
-        What an entry of a sparse matrix that is not stored means. Counts are stored sparse because most are
-        zero, hence the default.
+        What it means if a sparse matrix does not store an entry. Counts are stored in sparse form because
+        most of them are zero, hence the default.
 
     Examples
     --------
@@ -44,13 +45,13 @@ class AnnDataRows(MappedRows):
 
     def __init__(self, source: Any, layer: str | None = None, absent: str = "zero") -> None:
         check_absent(absent)
-        opener = _of_file if isinstance(source, (str, os.PathLike)) else _of_object
+        opener = _open_file if isinstance(source, (str, os.PathLike)) else _open_object
         rows, names = opener(source, layer, absent)
         super().__init__(rows)
         self.column_names = names
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the batch as this source has it."""
+    def mapped(self, batch: Batch) -> Batch:
+        """Return the batch unchanged: only the names of the columns are added."""
         return batch
 
 
@@ -61,36 +62,36 @@ class _StoredSparseRows(FileRows):
         kind = group.attrs.get("encoding-type", "unknown")
         if kind != "csr_matrix":
             raise ValueError(
-                f"{name}: the matrix is stored as {kind}, which has no cheap rows; expected csr_matrix: "
+                f"{name}: the matrix is stored as {kind}, whose rows are slow to read; expected csr_matrix: "
                 "write the file again in that form, or read it into memory with anndata.read_h5ad"
             )
         super().__init__(name, tuple(group.attrs["shape"]), group["data"].dtype)
         self._group, self._absent = group, absent
 
     def _read(self, start: int, stop: int) -> NDArray[Any]:
-        # The pointers are read from the file as well: eight bytes a row add up.
+        # The row pointers are not kept in memory either: eight bytes for each row add up.
         pointers = self._group["indptr"][start : stop + 1]
         first, last = pointers[0], pointers[-1]
         stored = self._group["data"][first:last], self._group["indices"][first:last], pointers - first
         rows = sparse.csr_array(stored, shape=(stop - start, self.n_columns))
-        # Entries stored twice add up, as they do for SciPy.
+        # Where an entry is stored more than once, its values are added, as in SciPy.
         rows.sum_duplicates()
-        return dense(rows, self._absent)
+        return to_dense(rows, self._absent)
 
 
-def _of_file(source: str | os.PathLike[str], layer: str | None, absent: str) -> tuple[Rows, list[str]]:
-    path = existing(source)
+def _open_file(source: str | os.PathLike[str], layer: str | None, absent: str) -> tuple[Rows, list[str]]:
+    path = existing_path(source)
     h5py, anndata_io = library("h5py", "anndata"), library("anndata.io", "anndata")
-    with reading(path):
+    with name_file_in_errors(path):
         file = h5py.File(path, "r")
         layers, names = file.get("layers", {}), anndata_io.read_elem(file["var"]).index
         node = file["X"] if layer is None else layers.get(layer)
     if node is None:
         raise _no_layer(str(path), layer, layers)
-    return _of_node(str(path), node, absent), [str(name) for name in names]
+    return _rows_of_node(str(path), node, absent), [str(name) for name in names]
 
 
-def _of_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, list[str]]:
+def _open_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, list[str]]:
     if layer is not None and layer not in source.layers:
         raise _no_layer("the AnnData object", layer, source.layers)
     if source.isbacked and source.is_view:
@@ -101,16 +102,16 @@ def _of_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, list[
     matrix = source.X if layer is None else source.layers[layer]
     names = [str(name) for name in source.var_names]
     if source.isbacked and layer is None:
-        return _of_node(str(source.filename), getattr(matrix, "group", matrix), absent), names
+        return _rows_of_node(str(source.filename), getattr(matrix, "group", matrix), absent), names
     if matrix is None:
         raise ValueError("source: the AnnData object has no X; expected a layer=...")
     rows = SparseRows(matrix, absent=absent) if sparse.issparse(matrix) else ArrayRows(matrix)
     return rows, names
 
 
-def _of_node(name: str, node: Any, absent: str) -> Rows:
-    """Return the rows of a matrix in a file, dense (a dataset) or sparse (a group)."""
-    if hasattr(node, "shape"):
+def _rows_of_node(name: str, node: Any, absent: str) -> Rows:
+    """Return the rows of a matrix in a file, which is dense (a dataset) or sparse (a group)."""
+    if isinstance(node, library("h5py", "anndata").Dataset):
         return HDF5Rows(node)
     return _StoredSparseRows(name, node, absent)
 

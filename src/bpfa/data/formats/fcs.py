@@ -1,4 +1,4 @@
-"""Events of an FCS file, of flow or mass cytometry."""
+"""Events of an FCS file, the format of flow and mass cytometry."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import check_number
-from bpfa.data.formats.files import FileRows, even_edges, existing, library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import FileRows, even_chunk_edges, existing_path, name_file_in_errors
 
 __all__ = ["FCSRows"]
 
 
 class FCSRows(FileRows):
-    """Events of an FCS file, as arcsinh(x / cofactor).
+    """Events of an FCS file, each value x transformed to arcsinh(x / cofactor).
 
-    Only the events asked for are read, but for old files of integers, which are read as a whole. Gains and
-    logarithmic scales that the file declares are undone first; compensation is not applied.
+    Only the requested events are read, except from old files of integers, which are read as a whole. Gains
+    and logarithmic scales that the file declares are undone first; compensation is not applied.
 
     Parameters
     ----------
     path : path
     channels : list of str, optional
-        Channels by their marker ($PnS) or detector ($PnN) names, in this order; all by default, Time
-        included.
+        Channels to use, by the name of their marker ($PnS) or detector ($PnN), in this order. By default all
+        channels are used, including Time.
     cofactor : float, optional
-        5 is usual for mass cytometry and about 150 for fluorescence; None leaves the values as they are.
+        The usual values are 5 for mass cytometry and about 150 for fluorescence; None leaves the values
+        unchanged.
 
     Examples
     --------
@@ -51,9 +53,9 @@ class FCSRows(FileRows):
         self.cofactor = (
             None if cofactor is None else check_number("cofactor", cofactor, low=0.0, open_low=True)
         )
-        self._path = existing(path)
+        self._path = existing_path(path)
         flowio = library("flowio", "fcs")
-        with reading(path), open(path, "rb") as stream:
+        with name_file_in_errors(path), open(path, "rb") as stream:
             self._head = flowio.FlowData(stream, only_text=True)
             self._type, self._offset = _layout(self._head)
             n_events, n_channels = int(self._head.event_count), int(self._head.channel_count)
@@ -66,17 +68,17 @@ class FCSRows(FileRows):
             np.dtype(np.float32),
             column_names=[markers[column] for column in self._columns],
         )
-        # All channels are read, and integers, which have no fixed width, as a whole.
-        self.chunk_edges = even_edges(n_events, n_channels, 1 if self._type else n_events)
+        # A read covers all channels of an event; and all events of a file of integers, whose width may vary.
+        self.chunk_edges = even_chunk_edges(n_events, n_channels, 1 if self._type else n_events)
 
     def _read(self, start: int, stop: int) -> NDArray[Any]:
         if self._type is None:
-            # Many programs write the place of the last byte wrong by one.
+            # Many programs write the position of the last byte wrong by one.
             with open(self._path, "rb") as stream:
                 file = library("flowio", "fcs").FlowData(stream, ignore_offset_error=True)
             first = start
         else:
-            # The library knows gains and scales, and a copy of it works on the events of these rows alone.
+            # The library applies the gains and scales: here to a copy of the header with only these events.
             file, first = copy.copy(self._head), 0
             width = int(file.channel_count)
             offset = self._offset + start * width * self._type.itemsize
@@ -86,7 +88,7 @@ class FCSRows(FileRows):
 
 
 def _layout(head: Any) -> tuple[np.dtype[Any] | None, int]:
-    """Return type and place of the events where they are a plain matrix of floating-point numbers."""
+    """Return the type of the events and where they begin, or None if they are no plain matrix of floats."""
     order = {"1,2,3,4": "<", "4,3,2,1": ">"}.get(head.text["byteord"])
     width = {"f": "f4", "d": "f8"}.get(head.data_type.lower())
     if order is None or width is None or head.text["mode"].lower() != "l":
@@ -99,7 +101,7 @@ def _layout(head: Any) -> tuple[np.dtype[Any] | None, int]:
 def _positions(
     path: str, channels: Sequence[str] | None, markers: list[str], detectors: list[str]
 ) -> list[int]:
-    """Return where the channels asked for stand in a file."""
+    """Return the positions of the requested channels in the file."""
     if channels is None:
         return list(range(len(detectors)))
     if isinstance(channels, str):
@@ -112,8 +114,8 @@ def _positions(
                 f"{marker!r} ({detector})" for marker, detector in zip(markers, detectors, strict=True)
             )
             raise ValueError(
-                f"channels: {channel!r} stands for {len(found)} channels of {path}, which has {known}; "
-                "expected a name of one"
+                f"channels: {channel!r} is the name of {len(found)} channels of {path}, which has {known}; "
+                "expected the name of exactly one"
             )
         positions += found
     return positions

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.philox import MAX_ROW_ID
-from bpfa.data.rows import Batch, refuse_infinity
+from bpfa.data.rows import Batch, RowSource, refuse_infinity
 
 __all__ = ["FileRows"]
 
-# A chunk is about this many entries, 1 MiB in single precision: long enough that finding it costs little
-# beside reading it, even on a spinning disk, and short enough that a window of the shuffle holds many of
-# them.
+# A chunk has about this many entries (1 MiB in single precision). It is long enough that finding it takes
+# little time compared with reading it, even on a spinning disk, and short enough that a window of the shuffle
+# holds many chunks.
 CHUNK_ENTRIES = 2**18
-# What a file stores together is never read apart, unless it is larger than this, 32 MiB in single precision:
-# then memory counts for more than time.
+# Rows that a file stores together are always read together, unless they have more entries than this (32 MiB
+# in single precision): then saving memory matters more than saving time.
 MAX_CHUNK_ENTRIES = 2**23
 
 
-class FileRows(ABC):
-    """Rows of a matrix on disk, of which only what is asked for is in memory.
+class FileRows(RowSource):
+    """Rows of a matrix on disk; only the rows that are requested are read into memory.
 
-    An adapter gives its size to `__init__` and implements `_read`.
+    The adapter of a file format passes the size of its matrix to `__init__`, and implements `_read`.
 
     Parameters
     ----------
     name : str
-        What errors call the source: its path.
+        What error messages call the source: its path.
     shape : tuple of int
-        Of the matrix.
+        Shape of the matrix.
     dtype : numpy.dtype
-        As stored. Floating-point numbers of at most 32 bits are handed out in single precision, all others in
-        double.
+        Type of the stored numbers. Floating-point numbers of at most 32 bits are handed out in single
+        precision, all others in double precision.
     stored_rows : int
-        Rows that are stored together, such as those of a compressed block.
+        Number of rows that are stored together, for example in a compressed block.
     column_names : list of str, optional
 
     Examples
@@ -69,24 +67,23 @@ class FileRows(ABC):
         if dtype.kind not in "fiub":
             raise TypeError(f"{name}: dtype {dtype}; expected real numbers")
         if shape[0] > MAX_ROW_ID:
-            raise ValueError(f"{name}: {shape[0]} rows; expected {MAX_ROW_ID} at most")
-        self.name = name
-        self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
-        self.chunk_edges = even_edges(self.n_rows, self.n_columns, stored_rows)
-        self.column_names = column_names
+            raise ValueError(f"{name}: {shape[0]} rows; expected at most {MAX_ROW_ID}")
+        n_rows, n_columns = (int(n) for n in shape)
+        super().__init__(n_rows, n_columns, name=name, column_names=column_names)
+        self.chunk_edges: NDArray[np.int64] = even_chunk_edges(n_rows, n_columns, stored_rows)
         single = dtype.kind == "f" and dtype.itemsize <= 4
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> NDArray[Any]:
-        """Return consecutive rows of the file, NaN where an entry is missing."""
+        """Return the rows from `start` up to `stop` of the file, with NaN where an entry is missing."""
 
     def read(self, start: int, stop: int) -> Batch:
-        """Return consecutive rows."""
-        return self._batch(self._checked(start, stop), np.arange(start, stop))
+        """Return the rows from `start` up to `stop`, which is not included."""
+        return self._batch(self._read_checked(start, stop), np.arange(start, stop))
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
-        """Return the rows with these ids, in any order, each as often as it is asked for."""
+        """Return the rows with these ids, in any order; an id may come more than once."""
         ids = np.asarray(ids, dtype=np.int64)
         outside = ids[(ids < 0) | (ids >= self.n_rows)]
         if outside.size:
@@ -94,15 +91,16 @@ class FileRows(ABC):
         values = np.empty((len(ids), self.n_columns), dtype=self.dtype)
         order = np.argsort(ids, kind="stable")
         chunks = np.searchsorted(self.chunk_edges, ids[order], side="right")
-        # Each chunk is read once, from the first row wanted to the last, and let go before the next.
+        # Each chunk is read once, from the first requested row to the last, and released before the next.
         for places in np.split(order, np.flatnonzero(np.diff(chunks)) + 1):
             if places.size:
                 first, last = int(ids[places[0]]), int(ids[places[-1]])
-                values[places] = self._checked(first, last + 1)[ids[places] - first]
+                values[places] = self._read_checked(first, last + 1)[ids[places] - first]
         return self._batch(values, ids)
 
-    def _checked(self, start: int, stop: int) -> NDArray[Any]:
-        with reading(self.name):
+    def _read_checked(self, start: int, stop: int) -> NDArray[Any]:
+        """Read rows, and check that the file was long enough."""
+        with name_file_in_errors(self.name):
             values = self._read(start, stop)
         if values.shape != (stop - start, self.n_columns):
             raise ValueError(f"{self.name}: ends before row {stop}, of {self.n_rows}; expected a whole file")
@@ -113,27 +111,41 @@ class FileRows(ABC):
         return Batch(values, ids=ids)
 
 
-def even_edges(n_rows: int, n_columns: int, stored_rows: int = 1) -> NDArray[np.int64]:
-    """Return the edges of chunks of a good size, of whole pieces of `stored_rows` rows where possible."""
+def even_chunk_edges(n_rows: int, n_columns: int, stored_rows: int = 1) -> NDArray[np.int64]:
+    """Return the edges of chunks of about `CHUNK_ENTRIES` entries.
+
+    Rows that are stored together, `stored_rows` of them each time, stay in one chunk, unless it would be too
+    large.
+    """
     pieces = max(1, CHUNK_ENTRIES // (stored_rows * n_columns))
     step = min(pieces * stored_rows, max(1, MAX_CHUNK_ENTRIES // n_columns))
     return np.append(np.arange(0, n_rows, step), n_rows)
 
 
-def existing(path: str | os.PathLike[str]) -> Path:
-    """Return a path, refusing one where there is nothing."""
+def existing_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path, after checking that there is something at it."""
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
     return Path(path)
 
 
 @contextmanager
-def reading(name: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what a library raises about a damaged or foreign file into a ValueError that names the file."""
+def name_file_in_errors(name: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what a library raises about a damaged or foreign file into a ValueError that names the file.
+
+    Examples
+    --------
+    >>> with name_file_in_errors("cells.h5"):
+    ...     raise RuntimeError("bad magic number")
+    Traceback (most recent call last):
+    ...
+    ValueError: cells.h5: cannot be read (bad magic number); expected a whole file of its kind
+    """
     try:
         yield
     except Exception as error:
-        # What the system says is clear enough; a library may derive errors of its own from these.
+        # The messages of these are clear as they are. The type must be exactly one of them, because libraries
+        # derive errors of their own from them.
         if type(error) in (ImportError, MemoryError, FileNotFoundError, PermissionError):
             raise
         lines = str(error).splitlines() or [type(error).__name__]
@@ -141,16 +153,8 @@ def reading(name: str | os.PathLike[str]) -> Iterator[None]:
         raise ValueError(f"{name}: cannot be read ({reason}); expected a whole file of its kind") from error
 
 
-def library(module: str, extra: str) -> ModuleType:
-    """Import an optional library, or say how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{error}; this source needs {module}: pip install 'bpfa[{extra}]'") from error
-
-
-def only_key(name: str, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
-    """Return which of the arrays of a file is meant: the one asked for, or the only matrix there is."""
+def key_of_matrix(name: str, key: str | None, shapes: dict[str, tuple[int, ...]]) -> str:
+    """Return the name of the array to read: `key` if it is given, and else the only matrix of the file."""
     matrices = [name for name, shape in shapes.items() if len(shape) == 2]
     if key is None and len(matrices) == 1:
         return matrices[0]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import FileRows, existing, library, only_key, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import FileRows, existing_path, key_of_matrix, name_file_in_errors
 
 __all__ = ["HDF5Rows"]
 
@@ -18,7 +19,7 @@ class HDF5Rows(FileRows):
     Parameters
     ----------
     source : path or h5py.Dataset
-        A file is opened for each read and never kept open.
+        A file is opened for each read, and closed again.
     key : str, optional
         Name of the dataset, such as "group/data"; the only matrix of the file by default.
 
@@ -41,10 +42,10 @@ class HDF5Rows(FileRows):
             self._dataset = source
             self._describe(f"{source.file.filename}:{source.name}", source)
             return
-        self._path, self._key = existing(source), key
-        with reading(self._path), h5py.File(self._path, "r") as file:
+        self._path, self._key = existing_path(source), key
+        with name_file_in_errors(self._path), h5py.File(self._path, "r") as file:
             shapes = _shapes(file, h5py)
-        self._key = only_key(str(self._path), key, shapes)
+        self._key = key_of_matrix(str(self._path), key, shapes)
         with h5py.File(self._path, "r") as file:
             self._describe(str(self._path), file[self._key])
 
@@ -60,7 +61,7 @@ class HDF5Rows(FileRows):
 
 
 def _shapes(file: Any, h5py: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all datasets of a file by name."""
+    """Return the shape of every dataset of a file, by its name."""
     shapes: dict[str, tuple[int, ...]] = {}
 
     def visit(name: str, node: Any) -> None:

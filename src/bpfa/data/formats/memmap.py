@@ -1,4 +1,4 @@
-"""Rows of a .npy file, or of a mapped array, by plain reads of the file."""
+"""Rows of a .npy file, or of a memory-mapped array, which are read from the file as they are needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import FileRows, existing, reading
+from bpfa.data.formats.files import FileRows, existing_path, name_file_in_errors
 
 __all__ = ["MemmapRows"]
 
@@ -16,12 +16,13 @@ __all__ = ["MemmapRows"]
 class MemmapRows(FileRows):
     """Rows of a .npy file or of a `numpy.memmap`.
 
-    The file is read, not mapped: mapped pages would count as memory of the process, and stay.
+    The file is read, not mapped: mapped pages would count as memory of the process, and would not be
+    released.
 
     Parameters
     ----------
     source : path or numpy.memmap
-        Real numbers of any type and byte order, by rows or by columns (Fortran order).
+        Real numbers of any type and byte order, stored row by row or column by column (Fortran order).
 
     Examples
     --------
@@ -36,8 +37,8 @@ class MemmapRows(FileRows):
         if isinstance(source, np.memmap):
             mapped = source
         else:
-            path = existing(source)
-            with reading(path):
+            path = existing_path(source)
+            with name_file_in_errors(path):
                 mapped = np.lib.format.open_memmap(path, mode="r")
         super().__init__(str(mapped.filename), mapped.shape, mapped.dtype)
         self._stored = mapped.dtype
@@ -51,23 +52,26 @@ class MemmapRows(FileRows):
 
     def _read(self, start: int, stop: int) -> NDArray[Any]:
         if self._by_rows:
-            values = self._items(start * self.n_columns, (stop - start) * self.n_columns)
+            values = self._stored_items(start * self.n_columns, (stop - start) * self.n_columns)
             return values.reshape(-1, self.n_columns)
         columns = [
-            self._items(column * self.n_rows + start, stop - start) for column in range(self.n_columns)
+            self._stored_items(column * self.n_rows + start, stop - start) for column in range(self.n_columns)
         ]
         return np.stack(columns, axis=1)
 
-    def _items(self, first: int, count: int) -> NDArray[Any]:
+    def _stored_items(self, first: int, count: int) -> NDArray[Any]:
         offset = self._offset + first * self._stored.itemsize
         items = np.fromfile(self.name, dtype=self._stored, count=count, offset=offset)
         if len(items) < count:
-            raise ValueError("it ends too early")
+            raise ValueError("the file ends too early")
         return items
 
 
 def _file_offset(mapped: np.memmap[Any, Any]) -> int:
-    """Return where the first entry stands in the file: a slice of a mapped array has its parent's offset."""
+    """Return where in the file the first entry is.
+
+    A slice of a mapped array reports the offset of the array that it was taken from.
+    """
     parent = mapped
     while isinstance(parent.base, np.memmap):
         parent = parent.base

@@ -9,28 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import CHUNK_ENTRIES, MAX_CHUNK_ENTRIES, FileRows, existing, library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import (
+    CHUNK_ENTRIES,
+    MAX_CHUNK_ENTRIES,
+    FileRows,
+    existing_path,
+    name_file_in_errors,
+)
 from bpfa.data.formats.tables import chosen_columns
 
 __all__ = ["ParquetRows"]
 
-# Rows decoded at a time, and bytes of each column read at a time.
+# The number of rows decoded at a time, and the number of bytes of each column read at a time.
 DECODED_ROWS, BUFFER_BYTES = 2**14, 2**16
 
 
 class ParquetRows(FileRows):
-    """Rows of a Parquet file; null is missing.
+    """Rows of a Parquet file; null means missing.
 
-    A row group is what can be read without what stands before it. One of more than 32 MiB is read in parts,
-    to save memory, each of which decodes what stands before it in the group: a file that is to be read often
-    is best written in row groups of some MiB.
+    Reading within a row group means decoding the group from its beginning. A row group of more than 32 MiB is
+    read in parts, to save memory, and for each part everything before it in the group is decoded again. A
+    file that will be read often is best written with row groups of a few MiB.
 
     Parameters
     ----------
     path : path
     columns : list of str, optional
-        Columns to read, in this order; all by default, which must be numbers then. What pandas has stored of
-        its index is no column.
+        Columns to read, in this order. By default all columns are read, and all must hold numbers; an index
+        that pandas stored in the file is not one of them.
 
     Examples
     --------
@@ -42,9 +49,9 @@ class ParquetRows(FileRows):
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
-        self._path = existing(path)
+        self._path = existing_path(path)
         pa, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
-        with reading(self._path), parquet.ParquetFile(self._path) as file:
+        with name_file_in_errors(self._path), parquet.ParquetFile(self._path) as file:
             schema, self._metadata = file.schema_arrow, file.metadata
         numeric = {
             field.name: pa.types.is_integer(field.type)
@@ -76,13 +83,13 @@ class ParquetRows(FileRows):
         return values
 
     def _decoded(self, start: int, stop: int) -> Iterator[tuple[int, Any]]:
-        """Yield record batches with the row each begins at, from the row groups that hold these rows."""
+        """Yield record batches, each with the row it begins at, from the row groups that hold these rows."""
         parquet = library("pyarrow.parquet", "parquet")
         first_group = int(np.searchsorted(self._starts, start, side="right")) - 1
         last_group = int(np.searchsorted(self._starts, stop, side="left"))
         at = int(self._starts[first_group])
-        # Neither whole columns of a group at once, nor ahead, nor in threads of its own: the shuffle reads
-        # ahead, within known memory.
+        # The library must not read whole columns at once, read ahead, or start threads: the shuffle reads
+        # ahead itself, within a known amount of memory.
         with parquet.ParquetFile(
             self._path, metadata=self._metadata, pre_buffer=False, buffer_size=BUFFER_BYTES
         ) as file:
@@ -99,7 +106,7 @@ class ParquetRows(FileRows):
 
 
 def _group_edges(starts: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
-    """Return the edges of chunks: row groups, small ones together and large ones in parts."""
+    """Return the edges of chunks: small row groups are put together, and large ones are divided."""
     edges = [0]
     for stop in starts[1:].tolist():
         entries = (stop - edges[-1]) * n_columns
@@ -111,7 +118,7 @@ def _group_edges(starts: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]
 
 
 def _floats(column: Any) -> NDArray[Any]:
-    """Return a column of Arrow as floating-point numbers, NaN where it is null."""
+    """Return a column of Arrow as floating-point numbers, with NaN for null."""
     pa = library("pyarrow", "parquet")
     kind = column.type if pa.types.is_floating(column.type) else pa.float64()
     values: NDArray[Any] = column.cast(kind, safe=False).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix, of which only the rows taken are made dense."""
+"""Rows of a sparse matrix; only the rows that are requested are made dense."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bpfa._support.checks import Array, as_real_array, check_choice
-from bpfa.data.rows import Batch
+from bpfa.data.rows import Batch, RowSource
 
 __all__ = ["SparseRows"]
 
 
-class SparseRows:
+class SparseRows(RowSource):
     """Rows of a sparse matrix of SciPy.
 
     Parameters
     ----------
     matrix : sparse matrix or array of scipy.sparse
-        Stored as CSR; other formats are converted once.
+        Kept in CSR format; other formats are converted once.
     absent : {"missing", "zero"}
-        What an entry that is not stored means. A matrix of ratings stores what is known ("missing"); a matrix
-        of counts stores what is not zero ("zero"). No default, as the wrong one gives a wrong model in
-        silence. A stored zero is a zero, and a stored NaN is missing, in both.
+        What it means if an entry is not stored. A matrix of ratings stores the known entries, so all others
+        are "missing"; a matrix of counts stores the entries that are not zero, so all others are "zero".
+        There is no default, because the wrong choice would silently give a wrong model. In both cases a
+        stored zero is a zero, and a stored NaN is missing.
     column_names : list of str, optional
 
     Examples
@@ -41,8 +42,8 @@ class SparseRows:
 
     def __init__(self, matrix: Any, *, absent: str, column_names: list[str] | None = None) -> None:
         self.absent = check_absent(absent)
-        known: bool = sparse.issparse(matrix)
-        if not known:
+        is_sparse: bool = sparse.issparse(matrix)
+        if not is_sparse:
             raise TypeError(f"matrix: {type(matrix).__name__}; expected a sparse matrix of scipy.sparse")
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise ValueError(f"matrix: shape {matrix.shape}; expected rows x columns, at least one of each")
@@ -64,25 +65,24 @@ class SparseRows:
         ):
             raise ValueError("matrix: every entry is missing; expected at least one observed entry")
         self._matrix = sparse.csr_array((stored, matrix.indices, matrix.indptr), shape=matrix.shape)
-        self.n_rows, self.n_columns = matrix.shape
-        self.column_names = column_names
+        super().__init__(*matrix.shape, column_names=column_names)
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows with these ids."""
-        return Batch(dense(self._matrix[ids], self.absent), ids=ids)
+        return Batch(to_dense(self._matrix[ids], self.absent), ids=ids)
 
     def read(self, start: int, stop: int) -> Batch:
-        """Return consecutive rows."""
-        return Batch(dense(self._matrix[start:stop], self.absent), ids=np.arange(start, stop))
+        """Return the rows from `start` up to `stop`, which is not included."""
+        return Batch(to_dense(self._matrix[start:stop], self.absent), ids=np.arange(start, stop))
 
 
 def check_absent(absent: Any) -> str:
-    """Return what absent entries mean, if it is a meaning."""
+    """Return `absent`, after checking that it is one of the two meanings."""
     return check_choice("absent", absent, ("missing", "zero"))
 
 
-def dense(matrix: Any, absent: str) -> Array:
-    """Return rows of a CSR matrix as an array, NaN where an entry is missing."""
+def to_dense(matrix: Any, absent: str) -> Array:
+    """Return rows of a CSR matrix as an array, with NaN where an entry is missing."""
     single = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4
     values = np.full(
         matrix.shape, np.nan if absent == "missing" else 0.0, dtype=np.float32 if single else np.float64

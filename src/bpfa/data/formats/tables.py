@@ -1,4 +1,4 @@
-"""Rows of a table: a frame of pandas or polars, or a CSV file read by one of them."""
+"""Rows of a table: a data frame of pandas or polars, or a CSV file that one of them reads."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.data.formats.files import existing, reading
+from bpfa.data.formats.files import existing_path, name_file_in_errors
 from bpfa.data.rows import ArrayRows
 
 __all__ = ["TableRows", "read_csv"]
 
 
 class TableRows(ArrayRows):
-    """Rows of a frame of pandas or polars, as an array in memory; NA and null are missing.
+    """Rows of a data frame of pandas or polars, kept as an array in memory; NA and null mean missing.
 
     Parameters
     ----------
     frame : pandas.DataFrame or polars.DataFrame
     columns : list of str, optional
-        Columns to use, in this order; all by default, which must be numbers then.
+        Columns to use, in this order. By default all columns are used, and all must hold numbers.
     missing : boolean array-like, optional
-        True where an entry is missing, beside those that the frame says are.
+        True where an entry is missing; entries that are missing in the frame are missing in any case.
     name : str
-        What errors call the table.
+        What error messages call the table.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def read_csv(
 ) -> TableRows:
     r"""Read a CSV file with a header into memory, through pandas or polars, whichever is installed.
 
-    A file too large for memory is best converted to Parquet once.
+    A file that is too large for memory is best converted to Parquet once.
 
     Examples
     --------
@@ -66,10 +66,10 @@ def read_csv(
     ...     read_csv(path).take(np.array([1])).observed
     array([[ True, False]])
     """
-    path = existing(path)
+    path = existing_path(path)
     for module, option in (("pandas", "sep"), ("polars", "separator")):
         if importlib.util.find_spec(module):
-            with reading(path):
+            with name_file_in_errors(path):
                 frame = importlib.import_module(module).read_csv(path, **{option: separator})
             return TableRows(frame, columns, name=str(path))
     raise ImportError("reading CSV files needs pandas or polars: pip install pandas")
@@ -99,9 +99,9 @@ def _from_polars(frame: Any, columns: Sequence[str] | None, name: str) -> tuple[
 
 
 def chosen_columns(name: str, numeric: Mapping[str, bool], columns: Sequence[str] | None) -> list[str]:
-    """Return the columns asked for, all by default, refusing those that are not there or are not numbers.
+    """Return the requested columns, or all by default; refuse columns that do not exist or hold no numbers.
 
-    `numeric` says of each column of the table whether it holds numbers.
+    `numeric` tells for each column of the table whether it holds numbers.
     """
     if isinstance(columns, str):
         raise TypeError(f"columns={columns!r}: expected a list of names")

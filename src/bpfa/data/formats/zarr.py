@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import FileRows, existing, library, only_key, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import FileRows, existing_path, key_of_matrix, name_file_in_errors
 
 __all__ = ["ZarrRows"]
 
@@ -35,14 +36,14 @@ class ZarrRows(FileRows):
         if isinstance(source, (zarr.Array, zarr.Group)):
             node, name = source, str(source.store_path)
         else:
-            path = existing(source)
-            with reading(path):
+            path = existing_path(source)
+            with name_file_in_errors(path):
                 node, name = zarr.open(str(path), mode="r"), str(path)
         if isinstance(node, zarr.Group):
-            with reading(name):
+            with name_file_in_errors(name):
                 members = dict(node.members(max_depth=None))
             shapes = {path: array.shape for path, array in members.items() if isinstance(array, zarr.Array)}
-            node = members[only_key(name, key, shapes)]
+            node = members[key_of_matrix(name, key, shapes)]
         elif key is not None:
             raise ValueError(f"key={key!r}: {name} is an array, not a group; expected None")
         stored_rows = node.chunks[0] if len(node.shape) == 2 else 1

@@ -1,4 +1,4 @@
-"""Image files: PNG, JPEG, TIFF, NumPy and HyperSpy, with their axes, and without loss of values."""
+"""Image files: PNG, JPEG, TIFF, NumPy and HyperSpy, read and written with their axes and exact values."""
 
 from bpfa.images.files.formats import JPEG, check_target, read_image, write_image
 from bpfa.images.files.mask import read_mask

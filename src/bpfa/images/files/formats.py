@@ -1,4 +1,4 @@
-"""Which files hold images, and which images they can hold."""
+"""The formats of image files, and which images each of them can hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import existing, reading
+from bpfa.data.formats.files import existing_path, name_file_in_errors
 from bpfa.images.files.hyperspy import read_hspy, write_hspy
 from bpfa.images.files.picture import Picture
 from bpfa.images.files.pillow import read_pillow, write_jpeg, write_png
@@ -21,19 +21,19 @@ __all__ = ["JPEG", "check_target", "read_image", "write_image"]
 
 
 class Format(NamedTuple):
-    """How a kind of file is read and written."""
+    """How files of one format are read and written."""
 
     read: Callable[[Path], Picture]
     write: Callable[[Path, NDArray[Any], Picture, str], None]
     dtypes: tuple[str, ...] | None = None
-    """Of the values that it holds, as grey or RGB; None is any, of any shape."""
+    """Types of the values that a grey or RGB image may have; None allows any type and any shape."""
 
 
 def read_image(path: str | os.PathLike[str]) -> Picture:
-    """Read an image, with what the file says of its axes.
+    """Read an image, and what the file says about its axes.
 
-    Of an alpha channel, 0 is a missing pixel and the largest value a whole one; what is half transparent is
-    refused, as nobody can say what it should become.
+    In an alpha channel, 0 marks a missing pixel and the largest value an observed one. Pixels that are partly
+    transparent are refused, because it is not clear what should become of them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
     ...
     ValueError: picture.bmp: suffix '.bmp'; expected an image: .png .jpg .jpeg .tif .tiff .npy .hspy
     """
-    form, path = _format(path), existing(path)
+    form, path = _format(path), existing_path(path)
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected an image file")
     picture = form.read(path)
@@ -60,19 +60,19 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
 
 
 def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = None) -> None:
-    """Refuse a file that could not hold the values of a picture, before they are worked out.
+    """Check that a file can hold the values of a picture, before they are computed.
 
     Parameters
     ----------
     path : path
     picture : Picture
     dtype : dtype, optional
-        Of the values; that of the picture by default.
+        Type of the values; that of the picture by default.
     """
     suffix, form = Path(path).suffix.lower(), _format(path)
     name = np.dtype(picture.values.dtype if dtype is None else dtype).name
     if form.dtypes is not None:
-        way_out = "expected .tif or .npy for these"
+        way_out = "expected .tif or .npy for these values"
         if name not in form.dtypes:
             raise ValueError(
                 f"{path}: {name} values, but {suffix} holds {' and '.join(form.dtypes)}; {way_out}"
@@ -91,23 +91,23 @@ def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = No
 
 
 def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Picture, note: str) -> None:
-    """Write values in the place of those of a picture.
+    """Write an image that has new values, and everything else from a picture that was read.
 
     Parameters
     ----------
     path : path
     values : array
-        Of the shape of the picture.
+        Of the same shape as the picture.
     picture : Picture
-        Of a .hspy file everything else is copied.
+        Gives the axes. For a .hspy file, everything but the values is copied from the file of this picture.
     note : str
-        What has been done, for the notes of a .hspy file.
+        What has been done to the image, for the notes in a .hspy file.
     """
     _format(path).write(Path(path), values, picture, note)
 
 
 def _read_npy(path: Path) -> Picture:
-    with reading(path), open(path, "rb") as stream:
+    with name_file_in_errors(path), open(path, "rb") as stream:
         return Picture(path, np.load(stream, allow_pickle=False))
 
 

@@ -1,4 +1,4 @@
-"""HyperSpy's .hspy files: the data of a signal among its axes and metadata, in HDF5."""
+"""HyperSpy's .hspy files: HDF5 files with the data of a signal, its axes and its metadata."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_hspy", "write_hspy"]
 
 
 def read_hspy(path: Path) -> Picture:
-    """Read the only signal of a file.
+    """Read a file that holds one signal.
 
-    A spectrum image is scanned along two axes, and the third is its channels; a stack of images is scanned
-    along one.
+    If the signal was scanned along two of three axes, it is a spectrum image, and the third axis holds its
+    channels. If it was scanned along one of three axes, it is a stack of images.
     """
-    with reading(path), library("h5py", "hdf5").File(path, "r") as file:
+    with name_file_in_errors(path), library("h5py", "hdf5").File(path, "r") as file:
         signals = list(file["Experiments"].values()) if "Experiments" in file else []
         names = [signal.name.rpartition("/")[2] for signal in signals]
         if len(signals) == 1:
@@ -36,7 +37,7 @@ def read_hspy(path: Path) -> Picture:
 
 
 def write_hspy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
-    """Write a copy of the file that a picture came from, with other values and a note of it."""
+    """Write a copy of the file that a picture came from, with new values and a note about them."""
     shutil.copyfile(picture.path, path)
     with library("h5py", "hdf5").File(path, "r+") as file:
         signal = next(iter(file["Experiments"].values()))

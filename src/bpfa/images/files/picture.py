@@ -1,4 +1,4 @@
-"""An image as a file holds it."""
+"""An image as it stands in a file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Picture"]
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as a file holds it.
+    """An image as it stands in a file.
 
     Parameters
     ----------
     path : Path
-        Where it was read.
+        The file that it was read from.
     values : array
-        The axes that are neither channels nor a stack are y and x, in this order.
+        The two axes that are neither that of the channels nor that of the stack are y and x, in this order.
     channel_axis, stack_axis : int, optional
     transparent : boolean array, optional
-        Pixels of which the alpha channel says that they are not there. The channel itself is not kept.
+        True at pixels that the alpha channel marks as transparent. The channel itself is not kept.
 
     Examples
     --------
@@ -41,28 +41,28 @@ class Picture:
 
     @property
     def pixels(self) -> tuple[int, ...]:
-        """Shape without the channels."""
+        """Shape of the image without the axis of the channels."""
         return tuple(n for axis, n in enumerate(self.values.shape) if axis != self.channel_axis)
 
     @property
     def n_channels(self) -> int:
-        """Number of channels, 1 of a grey image."""
+        """Number of channels, which is 1 for a grey image."""
         return 1 if self.channel_axis is None else int(self.values.shape[self.channel_axis])
 
     def with_axes(self, channel_axis: int | None, stack_axis: int | None) -> Picture:
-        """Return the picture with the axes that the user names, and refuse what is no image then."""
-        channel = self.channel_axis if channel_axis is None else self._counted("channel", channel_axis)
-        stack = self.stack_axis if stack_axis is None else self._counted("stack", stack_axis)
+        """Return the picture with the axes that the user names, after checking that they leave an image."""
+        channel = self.channel_axis if channel_axis is None else self._from_first("channel", channel_axis)
+        stack = self.stack_axis if stack_axis is None else self._from_first("stack", stack_axis)
         named = [axis for axis in (channel, stack) if axis is not None]
         if len(set(named)) < len(named) or self.values.ndim - len(named) != 2:
             raise ValueError(
                 f"{self.path}: shape {self.values.shape}, channel axis {channel}, stack axis {stack}; "
-                "expected two axes beside these: say which is which by --channel-axis and --stack-axis"
+                "expected two axes apart from these: name them with --channel-axis and --stack-axis"
             )
         return replace(self, channel_axis=channel, stack_axis=stack)
 
-    def _counted(self, name: str, axis: int) -> int:
-        """Return an axis counted from the first."""
+    def _from_first(self, name: str, axis: int) -> int:
+        """Return an axis counted from the first one, also if it was counted from the last."""
         ndim = self.values.ndim
         if not -ndim <= axis < ndim:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""PNG and JPEG, through Pillow."""
+"""PNG and JPEG files, read and written by Pillow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.formats.files import library, reading
+from bpfa._support.optional import library
+from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_pillow", "without_alpha", "write_jpeg", "write_png"]
 
-# Hardly visible losses; a higher quality costs much space for little.
+# At this quality losses are hardly visible; a higher one takes much more space for little gain.
 JPEG_QUALITY = 95
-# Grey and colours, with and without alpha; "I" are 16 bits in wider numbers.
+# Grey and colour, with and without alpha. Mode "I" holds 16-bit values in wider integers.
 MODES = ("L", "LA", "RGB", "RGBA", "I", "I;16", "I;16B")
 
 
@@ -25,9 +26,10 @@ def read_pillow(path: Path) -> Picture:
     """Read a PNG or JPEG file."""
     image, ops = library("PIL.Image", "images"), library("PIL.ImageOps", "images")
     _refuse_deep_colours(path)
-    with reading(path), image.open(path) as file:
+    with name_file_in_errors(path), image.open(path) as file:
         n_frames = getattr(file, "n_frames", 1)
-        # Cameras store a turned picture as it came and say so: what one sees is what is meant.
+        # Cameras store pictures as the sensor saw them, with a note on how to turn them: the upright picture
+        # is the one that people see.
         upright = ops.exif_transpose(file)
         if upright.mode == "P":
             upright = upright.convert("RGBA" if "transparency" in upright.info else "RGB")
@@ -43,29 +45,29 @@ def read_pillow(path: Path) -> Picture:
 
 
 def _refuse_deep_colours(path: Path) -> None:
-    """Refuse PNG files with 16 bits a colour, which Pillow reads as 8 without a word."""
+    """Refuse PNG files with 16 bits per colour, of which Pillow silently reads only 8."""
     with open(path, "rb") as file:
         head = file.read(26)
-    # Bits a sample and the kind of colours stand at fixed places, after signature, length and name.
+    # The bits per sample and the kind of colours are bytes 24 and 25, after signature, length, name and size.
     if head.startswith(b"\x89PNG") and len(head) == 26 and head[24] == 16 and head[25] & 2:
         raise ValueError(
-            f"{path}: PNG with 16 bits a colour, of which 8 would be lost; expected TIFF or .npy"
+            f"{path}: PNG with 16 bits per colour, of which 8 would be lost; expected TIFF or .npy"
         )
 
 
 def without_alpha(picture: Picture) -> Picture:
-    """Take the alpha channel off, which is the second or the fourth of the last axis."""
+    """Remove the alpha channel, which is the second of two or the fourth of four on the last axis."""
     values = picture.values
     if picture.channel_axis != values.ndim - 1 or picture.n_channels not in (2, 4):
         return picture
     colours, alpha = values[..., :-1], values[..., -1]
-    whole = np.iinfo(alpha.dtype).max if alpha.dtype.kind in "iu" else 1
-    half = ~np.isin(alpha, (0, whole))
+    opaque = np.iinfo(alpha.dtype).max if alpha.dtype.kind in "iu" else 1
+    half = ~np.isin(alpha, (0, opaque))
     if half.any():
         where = tuple(int(i) for i in np.argwhere(half)[0])
         raise ValueError(
-            f"{picture.path}: half transparent at {where}; expected an image without alpha channel, "
-            "or one in which it is all or nothing"
+            f"{picture.path}: half transparent at {where}; expected an image without an alpha channel, "
+            "or one whose pixels are either opaque or fully transparent"
         )
     transparent = None if alpha.all() else alpha == 0
     if colours.shape[-1] == 1:
@@ -79,8 +81,8 @@ def write_png(path: Path, values: NDArray[Any], picture: Picture, note: str) -> 
 
 
 def write_jpeg(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
-    """Write a JPEG file, which changes the values a little."""
-    warnings.warn("JPEG changes observed pixels a little too; PNG and TIFF keep them", stacklevel=2)
+    """Write a JPEG file, which changes the values slightly."""
+    warnings.warn("JPEG slightly changes observed pixels too; PNG and TIFF keep them", stacklevel=2)
     _as_image(values, picture).save(path, format="JPEG", quality=JPEG_QUALITY, subsampling=0)
 
 
