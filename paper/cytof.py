@@ -1,13 +1,14 @@
-"""Mass cytometry, 5 % of the entries hidden, ten minutes of training for each of the five methods."""
+"""Mass cytometry with 5 % of the entries hidden: ten minutes of training for each of the five methods."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
+
 from paper.experiment import Experiment, Options, Section
-from paper.figures import curves, image_link
+from paper.figures import image_link, likelihood_curves
 from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import LABELS, METHODS
 
@@ -19,7 +20,7 @@ SIZES: dict[str, dict[str, Any]] = {
 PAPER_TOTALS = dict(zip(METHODS, (-1.1e6, -9.6e5, -9.4e5, -3.8e5, -3.2e5), strict=True))
 PAPER_ENTRIES = 532_000 * 40 * 0.05
 PAPER = {method: total / PAPER_ENTRIES for method, total in PAPER_TOTALS.items()}
-"""Per hidden entry."""
+"""The paper's log-likelihood per hidden entry."""
 
 
 def cells(options: Options) -> list[Cell]:
@@ -34,10 +35,7 @@ def section(records: list[Record], figures: Path) -> Section:
     some = next(iter(results.values()))
     lines = {method: results[method]["curve"] for method in METHODS if method in results}
     levels = {"": {"defaults": results["defaults"]["log_likelihood"]}} if "defaults" in results else {}
-    curves(
-        {"": lines}, figures / "cytof", xlabel="training time (s), log scale", log_time=True, levels=levels,
-        ylabel="predictive log-likelihood\nper hidden entry",
-    )  # fmt: skip
+    likelihood_curves({"": lines}, figures / "cytof", levels)
     totals = ", ".join(f"{LABELS[method]} {total:.1e}" for method, total in PAPER_TOTALS.items())
     seconds = max(result["training_seconds"] for result in results.values())
     parts = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.images import Task
+from experiments.cells import Cell, Record
+from experiments.pictures import PictureTask
 
-from paper.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
@@ -36,7 +36,7 @@ FIGURE = "barbara"
 def cells(options: Options) -> list[Cell]:
     found = []
     for picture in PICTURES if options.scale != "tiny" else (FIGURE,):
-        task, drawn = Task(picture, OBSERVED, NOISE), picture == FIGURE
+        task, drawn = PictureTask(picture, OBSERVED, NOISE), picture == FIGURE
         for init in ("gibbs", "random") if drawn else ("gibbs",):
             for method in METHODS:
                 show = drawn and init == "gibbs" and method in ("gibbs-ssvi", "mf-ssvi")

@@ -1,4 +1,4 @@
-"""Where the paper's formulas slip (MATH.md, section 7): each slip in numbers."""
+"""The slips in the paper's formulas (MATH.md, section 7), each of them shown in numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from experiments import Array
+from experiments.cells import Cell, Context, Record
+from experiments.measure import rounded
+from experiments.pictures import HiddenPicture, psnrs
 from scipy.special import expit, log_expit, logit
 from scipy.stats import multivariate_normal, norm
 from skimage.data import camera
@@ -21,10 +25,8 @@ from bpfa.inference.starts import random_posterior
 from bpfa.model.features import FactorisedFeatures
 from bpfa.model.sums import LocalSums
 from bpfa.model.view import GlobalView
-from paper.cells import Cell, Context, Record
 from paper.experiment import Experiment, Options, Section
-from paper.measure import Array, rounded
-from paper.pictures import by_paper, psnrs
+from paper.pictures import restored_by_method
 
 PICTURE = {
     "full": {"side": 128, "steps": 1000, "features": 250},
@@ -36,7 +38,7 @@ PICTURE = {
 def after_a_step(
     observed: float,
 ) -> tuple[GlobalPosterior, Batch, SpikeSlab, LocalPosterior, GlobalPosterior, Array]:
-    """A posterior, rows, their local posterior, where a step of size one leads, and g_o sum E[z w^2]."""
+    """Return a posterior, rows, their local posterior, the target of a step, and g_o sum E[z w^2]."""
     drawn = draw_data(200, 5, 3, g_o=20.0, g_w=1.0, seed=0).y
     seen = np.random.default_rng(0).random(drawn.shape) < observed
     batch, local = Batch(drawn, seen), SpikeSlab()
@@ -49,7 +51,7 @@ def after_a_step(
 
 
 def mu_without_precision() -> dict[str, float]:
-    """Item 1: mu_k is a natural parameter, and needs the factor g_o."""
+    """Item 1: mu_k is a natural parameter and needs the factor g_o."""
     posterior, batch, local, q, target, _ = after_a_step(1.0)
     g_o, features = posterior.expected().g_o, target.features
     bound = {
@@ -60,7 +62,7 @@ def mu_without_precision() -> dict[str, float]:
 
 
 def shared_tau() -> dict[str, float]:
-    """Item 5: with missing entries the precision of phi differs between columns."""
+    """Item 5: where entries are missing, the precision of phi differs between columns."""
     posterior, batch, local, q, target, tau = after_a_step(0.6)
     features = target.features
     shared = np.broadcast_to((posterior.n_columns + tau)[:, None], features.tau.shape)
@@ -72,7 +74,7 @@ def shared_tau() -> dict[str, float]:
 
 
 def one_feature(pi: float = 0.3) -> tuple[GlobalView, Batch, float, float]:
-    """A row with one feature, for which all is exact: view, row, log evidence, and P(z = 1)."""
+    """Return a row with one feature, for which everything is exact: view, row, log evidence and P(z = 1)."""
     rng = np.random.default_rng(3)
     view = GlobalView(rng.normal(size=(1, 5)) * 5**-0.5, np.zeros((1, 1)), np.array([logit(pi)]), 4.0, 0.25)
     y = 0.3 * rng.normal(size=5)
@@ -85,7 +87,7 @@ def one_feature(pi: float = 0.3) -> tuple[GlobalView, Batch, float, float]:
 
 
 def odds_without_log() -> dict[str, float]:
-    """Item 2: the local bounds carry theta pi / (1 - pi), without the log."""
+    """Item 2: the local bounds contain theta pi / (1 - pi), where the log of the odds belongs."""
     view, batch, evidence, z = one_feature()
     q = SpikeSlab().fit(view, batch)
     slip = float(np.exp(view.logit[0]) - view.logit[0])
@@ -96,7 +98,7 @@ def odds_without_log() -> dict[str, float]:
 
 
 def slab_at_rest() -> dict[str, float]:
-    """Item 3: Titsias-SSVI's bound charges the weight's prior to every feature, whether it is on or not."""
+    """Item 3: the bound of Titsias-SSVI charges every feature for the prior of its weight, on or off."""
     view, batch, evidence, _ = one_feature()
     q = SpikeSlab().fit(view, batch)
     bound = float(SpikeSlab().bound(view, batch, q)[0])
@@ -148,7 +150,8 @@ def psnr_of_what(side: int, steps: int, features: int) -> dict[str, float | None
         "method": "gibbs-ssvi", "init": "gibbs", "seed": 0, "noise": 0.0, "steps": steps, "stride": 2,
         "draws": 8, "features": features,
     }  # fmt: skip
-    restored, _ = by_paper(settings, truth, np.where(missing, np.nan, truth), missing)
+    picture = HiddenPicture(truth, np.where(missing, np.nan, truth), missing)
+    restored, _ = restored_by_method(settings, picture)
     return psnrs(truth, restored, missing)
 
 

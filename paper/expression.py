@@ -1,13 +1,14 @@
-"""The figure of cell lines: gene expression, 10 % of the entries hidden, five methods against time."""
+"""The figure of the cell lines: gene expression with 10 % of the entries hidden, five methods over time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
+
 from paper.experiment import Experiment, Options, Section
-from paper.figures import curves, image_link
+from paper.figures import image_link, likelihood_curves
 from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import METHODS
 
@@ -49,10 +50,7 @@ def section(records: list[Record], figures: Path) -> Section:
             levels[dataset] = {"defaults": results["defaults"]["log_likelihood"]}
         claims += order_claims(results, f"Expression, {dataset}", " (figure)")
         found |= reached(results, f"Expression, {dataset}")
-    curves(
-        panels, figures / "expression", xlabel="training time (s), log scale", log_time=True, levels=levels,
-        ylabel="predictive log-likelihood\nper hidden entry",
-    )  # fmt: skip
+    likelihood_curves(panels, figures / "expression", levels)
     parts.append(
         image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end")
     )

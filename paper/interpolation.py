@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.images import Task
-from benchmarks.readme import table
+from experiments.cells import Cell, Record
+from experiments.markdown import table
+from experiments.pictures import PictureTask
 
-from paper.cells import Cell, Record
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import image_link
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
@@ -45,7 +45,7 @@ FIGURE = "boat"
 def cells(options: Options) -> list[Cell]:
     found = []
     for picture in PICTURES if options.scale != "tiny" else (FIGURE,):
-        task, drawn = Task(picture, OBSERVED, 0.0), picture == FIGURE
+        task, drawn = PictureTask(picture, OBSERVED, 0.0), picture == FIGURE
         for init in ("gibbs", "random", *(STARTS if drawn else ())):
             for method in METHODS:
                 curve = drawn and init not in STARTS
@@ -92,13 +92,13 @@ def section(records: list[Record], figures: Path) -> Section:
 
 
 def gains(results: dict[str, Results], method: str, over: str) -> float:
-    """Mean gain of a start from a Gibbs run over our random one."""
+    """Return the mean gain of a start from a Gibbs run over our random start."""
     both = [name for name in pictures_of(results["gibbs"]) if name in pictures_of(results["random"])]
     return mean(results["gibbs"][name, method][over] - results["random"][name, method][over] for name in both)
 
 
 def gain_table(results: dict[str, Results]) -> str:
-    """What the Gibbs start gains for each method, and what other random starts reach on Boat."""
+    """Return a table of the gain by the Gibbs start, and of what other random starts reach on Boat."""
     if not pictures_of(results["random"]):
         return ""
     starts = [start for start in STARTS if (FIGURE, "mf-svi") in results[start]]
@@ -118,7 +118,7 @@ def gain_table(results: dict[str, Results]) -> str:
 
 
 def two_steps(records: list[Record]) -> str:
-    """What Boat is like where z and w are drawn one after the other."""
+    """Return a sentence about the PSNRs on Boat where z and w are drawn one after the other."""
     found = {
         settings["method"]: record["result"]
         for record in records

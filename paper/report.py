@@ -1,13 +1,13 @@
-"""RESULTS.md, written from the stored records: never typed."""
+"""RESULTS.md, which is written from the stored records and never by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.readme import table
+from experiments.cells import Record, Store
+from experiments.markdown import text_table
 
-from paper.cells import Record, Store
 from paper.conclusions import conclusions, table_of_all
 from paper.experiment import Claim, Experiment, Section
 
@@ -39,7 +39,7 @@ KINDS = {
 
 
 def write_report(experiments: list[Experiment], output: Path, *, quick: bool) -> Path:
-    """Write the page from whatever is stored."""
+    """Write the page from the records that are stored."""
     claims: list[tuple[Claim, str]] = []
     reached: dict[str, Mapping[str, float]] = {}
     bodies = []
@@ -67,7 +67,7 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         "## Every claim",
         f"{len(claims)} claims: {', '.join(counts)}.",
     ]
-    page.append(left_aligned(["", "the paper says", "we find", "", ""], rows))
+    page.append(text_table(["", "the paper says", "we find", "", ""], rows))
     if reached:
         page += ["## All methods, and our defaults, in one table", ALL.strip(), table_of_all(reached)]
     page += bodies
@@ -77,24 +77,18 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
 
 
 def results_path(output: Path, experiment: Experiment) -> Path:
-    """Where the records of an experiment are."""
+    """Return the file in which the records of an experiment are stored."""
     return output / "results" / f"{experiment.name}.json"
 
 
-def left_aligned(headings: list[str], rows: list[list[str]]) -> str:
-    """A table of text, in which a bar is no border."""
-    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
-    return table(headings, escaped).replace("---:", "---")
-
-
 def anchor(experiment: Experiment) -> str:
-    """How Markdown names the link to a heading."""
+    """Return the name that Markdown gives to the heading of an experiment."""
     kept = [letter for letter in experiment.title.lower() if letter.isalnum() or letter in " -"]
     return "".join(kept).replace(" ", "-")
 
 
 def about(records: list[Record], experiment: Experiment) -> str:
-    """Time, seeds and machine."""
+    """Return a line about the time, the seeds and the machine."""
     if not records:
         return ""
     minutes = sum(record["seconds"] for record in records) / 60
