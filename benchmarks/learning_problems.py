@@ -6,16 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from experiments import tables
+from experiments import pictures, tables
 from experiments.cells import DataFile
-from experiments.pictures import (
-    HiddenPicture,
-    PictureTask,
-    clipped_psnr,
-    hide_pixels,
-    pixels_to_score,
-    restored_picture,
-)
+from experiments.pictures import HiddenPicture, PictureTask
 from experiments.scores import HiddenEntries
 
 from bpfa import ALGORITHMS, ArrayRows, Rows, algorithm
@@ -80,7 +73,7 @@ class Data(NamedTuple):
         assert self.canvas is not None
         assert self.picture is not None
         burn_in = {"burn_in": defaults.BURN_IN} if ALGORITHMS[name].method == "Gibbs" else {}
-        restored = restored_picture(
+        restored = pictures.restored_picture(
             self.canvas,
             posterior,
             algorithm(name, n_jobs=1, **burn_in),
@@ -89,7 +82,8 @@ class Data(NamedTuple):
             n_draws=PICTURE_DRAWS,
             stream=Stream.from_seed(seed).child("restoration"),
         )
-        return clipped_psnr(self.picture.truth, restored, pixels_to_score(self.picture.missing, noisy=noisy))
+        scored = pictures.pixels_to_score(self.picture.missing, noisy=noisy)
+        return pictures.clipped_psnr(self.picture.truth, restored, scored)
 
 
 def load(name: str, folder: Path, seed: int) -> Data:
@@ -99,7 +93,7 @@ def load(name: str, folder: Path, seed: int) -> Data:
         task = tables.load(name, folder, seed)
         ids = tables.rows_to_score(len(task.train), problem.scored)
         return Data(ArrayRows(task.train), HiddenEntries.of(task.complete(), task.hidden, ids))
-    picture = hide_pixels(problem.picture, folder, seed)
+    picture = pictures.hide_pixels(problem.picture, folder, seed)
     canvas = Canvas.of(picture.seen, picture.missing)
     patches = PatchRows(canvas.values, canvas.observed, (PATCH, PATCH))
     ids = tables.rows_to_score(patches.n_rows, problem.scored)

@@ -81,9 +81,9 @@ def section(records: list[Record], figures: Path) -> Section:
     parts = [
         f"Data as above, N = {settings['rows']:,}, {settings['steps']} iterations of {settings['batch']:,} "
         f"rows, 3 kept samples, mean over {n_seeds} seed{'s' * (n_seeds > 1)}. The odds of z are taken "
-        "given w, as the paper words it, or with w integrated out, as we do by default. A model predicts "
-        f"by chains of its own burn-in; in the next column all predict by chains of burn-in {LONG}, which "
-        "leaves what the training made of it.",
+        "given w, as the paper says, or with w integrated out, as we do by default. In the first column of "
+        "log-likelihoods, every model predicts by chains with the burn-in of its training; in the second, "
+        f"all models predict by chains with burn-in {LONG}, which leaves only the effect on training.",
     ]
     curves: dict[str, dict[int, list[list[float]]]] = {}
     means: dict[str, dict[str, dict[int, float]]] = {}
@@ -172,13 +172,13 @@ def claims_of(means: dict[str, dict[str, dict[int, float]]]) -> list[Claim]:
             verdict(*(monotone(found["own"]) for found in means.values())),
         ),
         Claim(
-            "Below a burn-in of 3 predictive power is lost severely",
+            "With a burn-in below 3, predictive power is lost severely",
             both(
                 lambda found: (
                     f"burn-in 0 loses {loss(found, 0):.4f}, burn-in 1 {loss(found, 1):.4f} against 3"
                 )
             )
-            + f"; severe is called what loses {SEVERE} per entry or more",
+            + f"; a loss of {SEVERE} per entry or more counts as severe",
             verdict(*(loss(found, length) > SEVERE for found in means.values() for length in (0, 1))),
         ),
         Claim(

@@ -40,13 +40,14 @@ def section(records: list[Record], figures: Path) -> Section:
     seconds = max(result["training_seconds"] for result in results.values())
     parts = [
         f"BCR-XL ({some['n_rows']:,} cells x {some['n_columns']} proteins, arcsinh(x / 5), standardised) in "
-        "place of the paper's set (532,000 x 40), which is not public in a form we hold; K = 500, batches "
-        f"of 250, random start, one seed, {seconds / 60:.1f} minutes of training each, on one thread. "
-        f"Log-likelihood per hidden entry. The paper gives totals ({totals}); its column here has them per "
-        f"entry, of {PAPER_ENTRIES:,.0f}. It is other data, so that only the order can be compared. The "
-        "runs end by time, our defaults by themselves: the steps they make differ from machine to machine.",
+        "place of the paper's data (532,000 x 40), which is not available to us; K = 500, batches of 250, "
+        f"random start, one seed, {seconds / 60:.1f} minutes of training for each method, on one thread. The "
+        f"log-likelihood is per hidden entry. The paper gives totals ({totals}); its column here has them "
+        f"divided by its {PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be "
+        "compared. The runs end after a given time, so that their number of steps differs from machine to "
+        "machine; our defaults decide by themselves when to stop.",
         results_table(results, PAPER),
-        image_link("cytof", "Mass cytometry: log-likelihood against time, and our defaults at the end"),
+        image_link("cytof", "Mass cytometry: log-likelihood over time, and our defaults at their end"),
     ]
     said = " (totals " + ", ".join(f"{total:.1e}" for total in PAPER_TOTALS.values()) + ")"
     claims = order_claims(results, "Mass cytometry", said)

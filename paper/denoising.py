@@ -48,9 +48,9 @@ def cells(options: Options) -> list[Cell]:
 def section(records: list[Record], figures: Path) -> Section:
     results = select(records, "gibbs")
     parts = [
-        "50 % of the pixels observed, with Gaussian noise of 15 grey levels; otherwise as above. PSNR "
-        "against the picture without noise, over all / missing / observed pixels. The noisy pixels "
-        "themselves have 24.6 dB. Cubic interpolation takes them as they are.",
+        "50 % of the pixels are observed, with Gaussian noise of 15 grey levels; otherwise as above. The "
+        "PSNR is relative to the picture without noise, over all / missing / observed pixels. The noisy "
+        "pixels themselves have 24.6 dB. Cubic interpolation leaves them unchanged.",
         psnr_table(results, PAPER),
     ]
     panels = {

@@ -177,20 +177,20 @@ ITEMS: dict[str, tuple[Callable[..., dict[str, Any]], str]] = {
         sum_of_densities,
         "4. **The predictive likelihood sums densities over rows.** For 300 rows, 2 hidden entries each, "
         "the exact log predictive is {exact:.1f}; the log-mean-exp over 100 draws, row by row, gives "
-        "{ours:.1f}; the log of the paper's sum {paper's:.1f}.",
+        "{ours:.1f}; the log of the paper's sum is {paper's:.1f}.",
     ),
     "tau": (
         shared_tau,
         "5. **tau_k must be tau_kd where entries are missing.** With 40 % missing the precisions of a "
         "feature differ between columns by up to a factor of {spread:.2f}; the full bound is {ours:.1f} "
-        "with ours and {paper's:.1f} with one for all columns.",
+        "with ours and {paper's:.1f} with the same precision for all columns.",
     ),
     "psnr": (
         psnr_of_what,
         "6. **PSNR of which pixels?** A part of scikit-image's camera picture from 20 % of its pixels, "
         "Gibbs-SSVI: {missing:.1f} dB over missing pixels, {all:.1f} over all, {observed:.1f} over "
-        "observed ones. The paper's table does not say which it has; its pictures, with all three beside "
-        "its number, are above.",
+        "observed ones. The paper does not say which one its table shows; the tables above have all three "
+        "next to its numbers.",
     ),
 }
 

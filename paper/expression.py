@@ -13,8 +13,8 @@ from paper.matrices import cell, order_claims, reached, results_of, results_tabl
 from paper.methods import METHODS
 
 DATASETS = {
-    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not public in "
-    "a form we hold",
+    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not "
+    "available to us",
     "CCLE": "an excerpt of CCLE itself (1,000 genes x 500 cell lines)",
 }
 SIZES: dict[str, dict[str, Any]] = {
@@ -36,9 +36,10 @@ def cells(options: Options) -> list[Cell]:
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Rows are genes, K = 500, batches of 250, random start, one seed; log-likelihood per hidden entry "
-        "of the standardised data. The runs end by time: the steps they make differ from machine to "
-        "machine. The paper shows a figure without numbers. Our defaults end by themselves."
+        "Rows are genes; K = 500, batches of 250, random start, one seed. The log-likelihood is per hidden "
+        "entry of the standardised data. The runs end after a given time, so that their number of steps "
+        "differs from machine to machine; our defaults decide by themselves when to stop. The paper shows a "
+        "figure without numbers."
     ]
     claims, panels, levels, found = [], {}, {}, {}
     for dataset, description in DATASETS.items():
@@ -52,7 +53,7 @@ def section(records: list[Record], figures: Path) -> Section:
         found |= reached(results, f"Expression, {dataset}")
     likelihood_curves(panels, figures / "expression", levels)
     parts.append(
-        image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end")
+        image_link("expression", "Gene expression: log-likelihood over time, and our defaults at their end")
     )
     return Section(claims, "\n\n".join(parts), found)
 

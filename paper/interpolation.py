@@ -62,11 +62,11 @@ def section(records: list[Record], figures: Path) -> Section:
     results = {init: select(records, init) for init in ("gibbs", "random", *STARTS)}
     settings: dict[str, Any] = next(record["settings"] for record in records if "steps" in record["settings"])
     parts = [
-        f"20 % of the pixels observed, 8 x 8 patches, K = 250, batches of 250, {settings['steps']:,} "
-        "batches, start from a Gibbs run on 1000 patches (30 sweeps). PSNR in dB over all / missing / "
-        "observed pixels, of the average of what overlapping patches predict; the paper gives one PSNR and "
-        "does not say over which pixels. Our defaults, and interpolation, leave observed pixels as they "
-        "are: there they are exact.",
+        f"20 % of the pixels are observed; 8 x 8 patches, K = 250, {settings['steps']:,} batches of 250 "
+        "patches, started from a Gibbs run on 1000 patches (30 sweeps). The table shows the PSNR in dB over "
+        "all / missing / observed pixels of the average over overlapping patches; the paper gives one PSNR "
+        "and does not say over which pixels. Our defaults and interpolation leave observed pixels unchanged, "
+        "so that they are exact there.",
         psnr_table(results["gibbs"], PAPER),
         gain_table(results),
         two_steps(records),
@@ -110,10 +110,10 @@ def gain_table(results: dict[str, Results]) -> str:
     ]
     headings = ["", "gain, all", "missing", "observed", "paper", "Boat: Gibbs", "random"]
     return (
-        "What the Gibbs start gains over our random start (all the variance called noise, one feature a "
-        "row), mean over the pictures; and Boat's missing pixels with other random starts, which have half "
-        "the features on, and "
-        "call all of the variance noise or a tenth of it:\n\n" + table([*headings, *starts], rows)
+        "The gain of the Gibbs start over our random start (which takes all of the variance for noise and "
+        "has one feature per row), as the mean over the pictures; and the PSNR over the missing pixels of "
+        "Boat with other random starts, which have half of the features on and take all of the variance, or "
+        "a tenth of it, for noise:\n\n" + table([*headings, *starts], rows)
     )
 
 
@@ -125,9 +125,7 @@ def two_steps(records: list[Record]) -> str:
         if "blocked" in (settings := record["settings"])
     }
     listed = ", ".join(f"{LABELS[method]} reaches {triple(found[method])} dB" for method in found)
-    return (
-        f"With z and w drawn one after the other, as the paper words it, {listed} on Boat." if found else ""
-    )
+    return f"With z and w drawn one after the other, as the paper says, {listed} on Boat." if found else ""
 
 
 def gain_claims(results: dict[str, Results]) -> list[Claim]:
@@ -143,8 +141,8 @@ def gain_claims(results: dict[str, Results]) -> list[Claim]:
     mean_field, gibbs = gain["missing"]
     return [
         Claim(
-            "A Gibbs start gains the mean-field kinds 4.8 dB over a random one, and the Gibbs kinds 1.0 "
-            "dB: these are less sensitive to it",
+            "A Gibbs start gains 4.8 dB over a random one for the mean-field kinds, and 1.0 dB for the Gibbs "
+            "kinds, which are less sensitive to it",
             f"{mean_field:+.2f} and {gibbs:+.2f} dB over missing pixels ({gain['all'][0]:+.2f} and "
             f"{gain['all'][1]:+.2f} over all) from our random start; other random starts are in the table",
             verdict(mean_field > 3.0, abs(gibbs) < abs(mean_field)),
@@ -164,7 +162,7 @@ def schedule_claim(records: list[Record]) -> list[Claim]:
     gain, usual_gain = slow["gibbs"] - slow["random"], usual["gibbs"]["missing"] - usual["random"]["missing"]
     return [
         Claim(
-            "Step sizes (t + 1000)^-0.5, as Li et al. (2012) use, make mean field rely on its start",
+            "Step sizes (t + 1000)^-0.5, as used by Li et al. (2012), make mean field rely on its start",
             f"Boat, MF-SVI: the Gibbs start gains {gain:+.1f} dB with them ({slow['gibbs']:.1f} and "
             f"{slow['random']:.1f}), {usual_gain:+.1f} dB with t^-0.75",
             verdict(gain > usual_gain + 1.0),

@@ -168,7 +168,7 @@ def level_claim(results: Results, paper: Psnrs, task: str) -> Claim:
     )
     return Claim(
         f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} dB",
-        f"over missing pixels the best method is {best:+.1f} dB from the paper's Gibbs-SSVI; the closest of "
+        f"over missing pixels, the best method is {best:+.1f} dB from the paper's Gibbs-SSVI; the closest of "
         "our three PSNRs to the paper's is, for the Gibbs kinds, that "
         f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
         f"{closest(results, paper, MEAN_FIELD_KINDS)}{others}",
@@ -194,7 +194,7 @@ def blur_claim(results: Results, task: str) -> list[Claim]:
             f"{task}: pictures by the mean-field kinds look blurred, those by the Gibbs kinds have more "
             "detail",
             f"mean difference of neighbouring pixels, as a share of the original's: {listed}; the Gibbs "
-            f"kinds have {by:+.2f}, and {VISIBLE} is called visible",
+            f"kinds have {by:+.2f}, and a difference of {VISIBLE} counts as visible",
             by_wins(wins, len(GIBBS_KINDS) * len(MEAN_FIELD_KINDS), enough=by >= VISIBLE),
         )
     ]
@@ -203,8 +203,8 @@ def blur_claim(results: Results, task: str) -> list[Claim]:
 def caption(what: str) -> str:
     """Return the caption of a figure made by `draw_figure`."""
     return (
-        f"{what}: PSNR against time for both starts, and a part of the picture. Points are restored from "
-        "every fourth patch along an axis and fewer draws, and so lie below the table"
+        f"{what}: PSNR over time for both starts, and a part of the picture. The points are restored from "
+        "every fourth patch along each axis and with fewer draws, so that they lie below those of the table"
     )
 
 

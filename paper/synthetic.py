@@ -141,13 +141,13 @@ def learn_by_defaults(y: Array, hidden: Array, entries: HiddenEntries, seed: int
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Data drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100; 7.5 % of the entries "
-        "hidden; K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how many rows "
-        "an iteration has. The seed of a repetition is its number. MSE of the hidden entries in the units "
-        "of the data as drawn, in which noise alone makes 0.010; log-likelihood per hidden entry of the "
-        "standardised data; 'covers' is the share of hidden entries inside their 95 % interval. The sampler "
-        "predicts by its own chain, which is never begun anew. Our defaults end by "
-        "themselves."
+        "The data are drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100. 7.5 % of the "
+        "entries are hidden; K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how "
+        "many rows an iteration has. The seed of a repetition is its number. The MSE of the hidden entries "
+        "is in the units of the data as drawn, in which noise alone makes 0.010; the log-likelihood is per "
+        "hidden entry of the standardised data; 'covers' is the share of the hidden entries inside their "
+        "95 % interval. The sampler predicts by its own chain, which is never restarted. Our defaults decide "
+        "by themselves when to stop."
     ]
     claims: list[Claim] = []
     for size in ("large", "small"):
@@ -247,7 +247,7 @@ def claims_of(records: list[Record]) -> list[Claim]:
             verdict(abs(closeness) < 0.15),
         ),
         Claim(
-            "The sampler reaches a higher predictive likelihood than both",
+            "The sampler reaches a higher predictive likelihood than both variational methods",
             listed(likelihood, ".3f"),
             verdict(*(above(records, gibbs, method, "log_likelihood") for method in (ours, mean_field))),
         ),
@@ -264,7 +264,7 @@ def claims_of(records: list[Record]) -> list[Claim]:
         Claim(
             "An iteration of the sampler takes five times one of Gibbs-SSVI (7.6 s and 1.5 s), and that of "
             "MF-SSVI less than half (0.6 s)",
-            f"{listed(iteration, '.3f')} s; that of MF-SSVI has 10 sweeps of coordinate ascent",
+            f"{listed(iteration, '.3f')} s; an iteration of MF-SSVI has 10 sweeps of coordinate ascent",
             verdict(iteration[gibbs] > 2 * iteration[ours], iteration[mean_field] < iteration[ours]),
         ),
     ]

@@ -222,12 +222,13 @@ def section(records: list[Record], figures: Path) -> Section:
         f"{n_seeds} seed{'s' * (n_seeds > 1)}. With both features equal to f, the local bound has the "
         "optimum (s, 1 - s) with s = sigmoid(A (s - 1/2)), A = g_o |f|^2. Where A <= 4 that is s = 1/2; "
         "where A is larger, s = 1/2 is a saddle, and the optima lie close to (0, 1) and (1, 0). The "
-        f"paper's setting has A near {loudness:.0f}. Probabilities of the predictions 0 / f / 2f:",
+        f"paper's setting has A near {loudness:.0f}. The last columns show the probabilities of the "
+        "predictions 0 / f / 2f:",
         table(["A", "s predicted", "s found", "theta_1 + theta_2", "exact", *LOCAL.values()], local_rows),
-        f"Trained for {records[0]['settings']['steps']} steps of {BATCH} rows from features near f (mean "
-        "theta or z of the two features, probabilities of predictions near 0 / f / 2f, squared error of a "
-        "prediction drawn from q as a share of |f|^2, and the learned noise variance). The features move "
-        "too: where both are on, each becomes a part of f.",
+        f"The next table is after training for {records[0]['settings']['steps']} steps of {BATCH} rows from "
+        "features near f. It shows the mean theta or z of the two features, the probabilities of predictions "
+        "near 0 / f / 2f, the squared error of a prediction drawn from q relative to |f|^2, and the learned "
+        "noise variance. The features move, too: where both are on, each becomes a part of f.",
         table(["", "theta", "0 / f / 2f", "error", "noise"], trained_rows),
         image_link(
             "thought-experiment", "The thought experiment: where the local optimum is, and what is predicted"
@@ -292,7 +293,7 @@ def claims_of(local: dict[float, Any], trained: dict[str, Any]) -> list[Claim]:
             verdict(stuck < 0.9, gradient_one < 0.9, coordinate_one < 0.9),
         ),
         Claim(
-            "Gibbs-SSVI draws (0, 1) or (1, 0), and little or no probability is on both or neither",
+            "Gibbs-SSVI draws (0, 1) or (1, 0), with little or no probability of both or neither",
             f"f is predicted with probability {loud['gibbs'][1]:.3f} at A = 200, {gibbs_one:.3f} after "
             "training",
             verdict(gibbs_one > 0.95 and float(loud["gibbs"][1]) > 0.95),
