@@ -85,7 +85,7 @@ print(peak - before)
 
 
 def main() -> None:
-    """Run all benchmarks."""
+    """Run all benchmarks of the kernels."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=16_384, help="rows of the main problems")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each race")

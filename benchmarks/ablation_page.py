@@ -19,8 +19,8 @@ from benchmarks.learning_problems import PROBLEMS
 from benchmarks.pages import link_from
 
 FIGURE = ROOT / "benchmarks" / "figures" / "ablation"
-# The log-likelihood per entry of standardised columns under a standard normal distribution, which is what a
-# model reaches that has learned nothing.
+# The log-likelihood per entry of standardised columns under a standard normal distribution: the score of a
+# model that has learned nothing.
 NOTHING = -0.5 * (np.log(2 * np.pi) + 1)
 
 

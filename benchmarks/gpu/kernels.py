@@ -26,7 +26,7 @@ from bpfa.inference.starts import random_posterior
 from bpfa.inference.svi import svi
 
 SHARES = ((0.2, "20% observed"), (1.0, "complete"))
-"""Shares of the pixels that are observed, and how the tables call them."""
+"""Shares of the pixels that are observed, and what the tables call them."""
 
 
 def boat_patches(arguments: argparse.Namespace, share: float) -> PatchRows:
@@ -91,8 +91,8 @@ def gibbs_times(
     adding = median_seconds(lambda: sums.add_kept(kept, part)) * len(batch) / len(part)
     ours = cpu_seconds(view.host(), rows, 8192) * len(batch) / 8192
     # The multiply-adds that the method needs. Where entries are missing, the correlations of all features are
-    # computed in every sweep; on complete rows the Gram matrix keeps them. In both cases every change of a
-    # feature takes one pass over what it affects.
+    # computed in every sweep; on complete rows they come from the Gram matrix. In both cases every
+    # change of a feature takes one pass over what it affects.
     per_sweep = 256 * 64 * share if share < 1 else 0
     work = len(batch) * 6 * (per_sweep + features * (64 * share * 16 if share < 1 else 256))
     moved = len(batch) * 64 * 5

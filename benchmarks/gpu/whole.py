@@ -86,8 +86,8 @@ def picture_times(task: PictureTask, data: Path, device: str) -> dict[str, Any]:
 def tables(results: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Measure 100 epochs on tables.
 
-    There are no public matrices of these shapes, so the rows are drawn from the model, with about ten
-    features each.
+    We have no public matrices of these shapes, so the rows are drawn from the model, with about ten features
+    each.
     """
     for title, (n_rows, n_columns, hidden, batch_size) in TABLES.items():
         data = drawn_table(n_rows, n_columns, hidden)

@@ -1,4 +1,4 @@
-"""The ablation and the ideas: every cell runs, what was stopped goes on, and what is found is added up."""
+"""The ablation and the ideas: every cell runs, a run that was stopped resumes, and the tables are right."""
 
 import json
 from itertools import islice
@@ -23,7 +23,7 @@ from bpfa.inference.svi import svi_step
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A picture and a matrix made up here, and problems as small as they go."""
+    """Make up a picture and a matrix, and make the problems as small as possible."""
     data, results = tmp_path / "data", tmp_path / "results"
     rng = np.random.default_rng(0)
     for name in ("images", "cytof"):
@@ -120,7 +120,7 @@ def test_every_idea_is_tried(small, capsys):
 
 
 def test_without_an_idea_it_is_the_method_as_it_is(small):
-    """The loop of the ideas, with none, makes the steps that `train` makes."""
+    """Without any idea, the loop of the ideas makes the same steps as `train`."""
     data = load("cytometry", Path(small[1]), 0)
     problem = PROBLEMS["cytometry"]
     one_epoch = -(-data.rows.n_rows // problem.batch_size)
@@ -143,7 +143,7 @@ def test_without_an_idea_it_is_the_method_as_it_is(small):
 
 
 def test_rescaled_features_have_weights_of_one_variance(small):
-    """What a feature and its weights explain together is as before, and to rescale again changes nothing."""
+    """A feature and its weights explain the same together, and rescaling again changes nothing."""
     problem, data = PROBLEMS["cytometry"], load("cytometry", Path(small[1]), 0)
     *_, last = islice(tried.training(data.rows, problem, tried.Idea(), 0), 20)
     before = last.posterior

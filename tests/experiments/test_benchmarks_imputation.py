@@ -1,4 +1,4 @@
-"""The baselines that bpfa is measured against do what they say: else the comparison is worth nothing."""
+"""The baselines that bpfa is compared with do what they say; otherwise the comparison would be worthless."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The paper's experiments run, resume and write their page; with data made up here, as small as they go."""
+"""The experiments of the paper run, resume and write their page, on small data made up here."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def finished(data, tmp_path_factory):
-    """Everything, run once."""
+    """Run everything once."""
     output = tmp_path_factory.mktemp("paper")
     assert main(["all", "--tiny", "--jobs", "1", "--data", str(data), "--output", str(output)]) == 0
     return output
