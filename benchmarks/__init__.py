@@ -1,1 +1,1 @@
-"""Benchmarks of bpfa; `python -m benchmarks` runs them all."""
+"""Benchmarks of bpfa: `python -m benchmarks` times the kernels; `benchmarks/README.md` lists the others."""

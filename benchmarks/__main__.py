@@ -1,14 +1,12 @@
-"""Time the local step: each method, beside the specification, SPAMS and scikit-learn, and how it grows.
+"""Time the local step of every method, and compare it with the specification, SPAMS and scikit-learn.
 
-Prints tables and writes benchmarks/results/kernels.json.
+Prints tables, also of how the time grows with the data, and writes benchmarks/results/kernels.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -17,14 +15,17 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import peers
+from benchmarks.command import screen_table
+from benchmarks.pages import SECTIONS
 from benchmarks.problems import OBSERVED, Problem, drawn_problem, picture_patches, trained_problem
 from benchmarks.timing import Timing, race
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
 from bpfa.backends.cpu import _kernels
+from experiments.cells import write_results
+from experiments.machine import processor
 
 METHODS = {
     "gibbs": ("Gibbs", {}),
@@ -32,7 +33,7 @@ METHODS = {
     "spike-slab": ("SpikeSlab", {}),
     "mean-field": ("MeanField", {}),
 }
-# Sweeps of one visit of a row: 3 + 3 for Gibbs, the default of the variational methods.
+# The sweeps of one visit of a row: 3 + 3 for Gibbs, and the default of the variational methods.
 SWEEPS = {"gibbs": 6, "gibbs two-step": 6, "spike-slab": 10, "mean-field": 10}
 SHAPES = {"K=256 D=64": (256, 64), "K=500 D=40": (500, 40), "K=500 D=450": (500, 450)}
 HEADLINE = "K=256 D=64"
@@ -41,20 +42,22 @@ FIRST_CALL = """
 import time
 began = time.perf_counter()
 import numpy as np
-from bpfa import Batch, kernels
+from bpfa import Batch
 from bpfa._support.philox import Stream
+from bpfa.backends import cpu
 from bpfa.model.view import GlobalView
 view = GlobalView(np.eye(8), np.zeros((8, 1)), np.zeros(8), 1.0, 1.0)
 batch = Batch(np.ones((100, 8)))
-kernels.Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, 1))
+cpu.Gibbs().sums(view, batch, Stream.from_seed(0).rows(batch.ids, 1))
 print(time.perf_counter() - began)
 """
 
 MEMORY = """
 import sys, threading, time
 import numpy as np
-from bpfa import Batch, kernels
+from bpfa import Batch
 from bpfa._support.philox import Stream
+from bpfa.backends import cpu
 from bpfa.model.view import GlobalView
 n = int(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -74,7 +77,7 @@ def watch():
         time.sleep(0.002)
 watcher = threading.Thread(target=watch)
 watcher.start()
-kernels.Gibbs().sums(view, batch, draws)
+cpu.Gibbs().sums(view, batch, draws)
 done = True
 watcher.join()
 print(peak - before)
@@ -82,14 +85,14 @@ print(peak - before)
 
 
 def main() -> None:
-    """Run all benchmarks."""
+    """Run all benchmarks of the kernels."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rows", type=int, default=16_384, help="rows of the headline problems")
+    parser.add_argument("--rows", type=int, default=16_384, help="rows of the main problems")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each race")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kernels.json")
+    parser.add_argument("--output", type=Path, default=SECTIONS["methods"].results)
     parser.add_argument(
-        "--sparse", action="store_true", help="patches that use fewer features than about ten"
+        "--sparse", action="store_true", help="patches that use fewer than about ten features"
     )
     arguments = parser.parse_args()
     if arguments.sparse:
@@ -112,17 +115,8 @@ def main() -> None:
         "starts": time_starts(console),
     }
     results["seconds"] = time.perf_counter() - began
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(results, indent=1))
+    write_results(arguments.output, results)
     console.print(f"{results['seconds']:.0f} s in all; numbers in {arguments.output}")
-
-
-def processor() -> str:
-    """Name of the processor, as far as the system tells."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def all_problems(n_rows: int, sparse: bool) -> dict[str, dict[float, Problem]]:
@@ -139,10 +133,9 @@ def sums(method, problem: Problem):
 
 
 def time_methods(problems, arguments, console) -> list[dict]:
-    """Every method, shape and share observed, beside the specification."""
-    table = Table(title="Microseconds a row: median (fastest-slowest)", title_justify="left")
-    for heading in ("", "observed", "method", "kernel", "NumPy", "ratio", "a sweep", "features"):
-        table.add_column(heading, justify="left" if heading in ("", "method") else "right", no_wrap=True)
+    """Time every method for every shape and share of observed entries, and the specification."""
+    headings = ("", "observed", "method", "kernel", "NumPy", "ratio", "a sweep", "features")
+    table = screen_table("Microseconds a row: median (fastest-slowest)", headings, left=("", "method"))
     results = []
     for shape, shares in problems.items():
         for share, problem in shares.items():
@@ -181,7 +174,7 @@ def time_methods(problems, arguments, console) -> list[dict]:
 
 
 def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
-    """Gibbs with missing entries and without, beside dictionary learning on the complete rows."""
+    """Compare Gibbs, with and without missing entries, with dictionary learning on the complete rows."""
     complete, threads = shares[1.0], arguments.threads
     gibbs, n_rows, n_sklearn = kernels.Gibbs(n_jobs=threads), len(complete.batch), 1024
     contestants, active = {}, {}
@@ -201,24 +194,14 @@ def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
     sklearn = "scikit-learn dictionary learning"
     contestants[sklearn] = (peers.sklearn_learner(complete, matching, n_sklearn), n_sklearn)
     with warnings.catch_warnings():
-        # scikit-learn says that a single pass has not converged.
+        # scikit-learn warns that a single pass has not converged.
         warnings.simplefilter("ignore")
         times = race(contestants, n_rounds=arguments.rounds)
-    table = Table(
-        title=f"{HEADLINE}, patches of a picture, 3 + 3 sweeps, {threads} threads; the peers on complete "
-        "rows. A peer's time over ours:",
-        title_justify="left",
+    table = screen_table(
+        f"{HEADLINE}, patches of a picture, 3 + 3 sweeps, {threads} threads; the other packages on complete "
+        "rows. The time of each divided by ours:",
+        ("", "us a row", "features a row", *(name.replace("trainDL, ", "") for name in spams), sklearn),
     )
-    for heading in (
-        "",
-        "us a row",
-        "features a row",
-        *(f"{name.replace('trainDL, ', '')}" for name in spams),
-        sklearn,
-    ):
-        table.add_column(
-            heading, justify="left" if heading == "" else "right", max_width=36 if heading == "" else 16
-        )
     for name, timing in times.items():
         ratios = [f"{times[peer].median / timing.median:.1f}x" for peer in (*spams, sklearn)]
         table.add_row(name, str(timing), f"{active[name]:.1f}" if name in active else "", *ratios)
@@ -227,12 +210,11 @@ def time_peers(shares: dict[float, Problem], arguments, console) -> dict:
 
 
 def measure_ceilings(shares: dict[float, Problem], arguments, console) -> dict:
-    """The share of the machine's multiply-adds and bandwidth that the Gibbs kernel uses."""
+    """Measure how much of the machine's multiply-adds and bandwidth the Gibbs kernel uses."""
     threads = arguments.threads
     fma, copy = _kernels.fma_rate(1.0, threads, ""), _kernels.copy_rate(1.0, threads)
-    table = Table(title="Gibbs beside the ceilings of the machine, measured now", title_justify="left")
-    for heading in ("", "multiply-adds a row", "G a second", "share", "GB/s read", "share"):
-        table.add_column(heading, justify="left" if heading == "" else "right")
+    headings = ("", "multiply-adds a row", "G a second", "share", "GB/s read", "share")
+    table = screen_table("Gibbs relative to the limits of the machine, measured in this run", headings)
     table.add_row("ceiling (multiply-add, copy)", "", f"{fma / 1e9:.0f}", "", f"{copy / 1e9:.0f}", "")
     results = {"fma_a_second": fma, "copied_bytes_a_second": copy, "gibbs": {}}
     for share, problem in shares.items():
@@ -261,7 +243,7 @@ def measure_ceilings(shares: dict[float, Problem], arguments, console) -> dict:
 
 
 def multiply_adds(problem: Problem) -> float:
-    """Multiply-adds a row that 3 + 3 sweeps need, counted from the features that change."""
+    """Return the multiply-adds that 3 + 3 sweeps need for a row, counted from the features that change."""
     K, D = problem.view.phi.shape
     gibbs, n = kernels.Gibbs(), len(problem.batch)
     before, changes, kept = np.zeros((n, K)), 0, 0
@@ -271,15 +253,15 @@ def multiply_adds(problem: Problem) -> float:
         before = state.z
     in_sums = 2 * kept * D
     if problem.batch.complete:
-        # Correlations with the data, a column of the Gram matrix per change.
+        # Correlations with the data, and a column of the Gram matrix for every change.
         return K * D + changes * K + in_sums
     observed = problem.batch.observed.sum() / n
-    # Constants, correlations with the residual in every sweep, the residual and its block per change.
+    # Constants; correlations with the residual in every sweep; the residual and its block for every change.
     return (1 + 6) * K * observed + changes * (1 + 16) * observed + in_sums + kept / 3 * D
 
 
 def time_growth(arguments, console) -> dict:
-    """How the time a row grows with each dimension, the others fixed."""
+    """Measure how the time for a row grows with each dimension while the others are fixed."""
     base = {"N": 8192, "K": 256, "D": 64, "observed": 1.0}
     grids = {
         "N": [256, 1024, 4096, 16_384, 65_536],
@@ -287,11 +269,8 @@ def time_growth(arguments, console) -> dict:
         "D": [16, 32, 64, 128, 256, 512],
         "observed": [0.1, 0.2, 0.5, 0.8, 1.0],
     }
-    table = Table(
-        title="Growth, rows drawn from the model, us a row (Gibbs, mean field)", title_justify="left"
-    )
-    for heading in ("", "value", "gibbs", "mean-field"):
-        table.add_column(heading, justify="left" if heading == "" else "right")
+    title = "Growth, rows drawn from the model, us a row (Gibbs, mean field)"
+    table = screen_table(title, ("", "value", "gibbs", "mean-field"))
     results: dict[str, list] = {}
     for dimension, values in grids.items():
         for value in values:
@@ -306,13 +285,13 @@ def time_growth(arguments, console) -> dict:
             table.add_row(dimension, f"{value:g}", *(str(timing) for timing in times.values()))
         table.add_section()
     fixed = ", ".join(f"{name}={value:g}" for name, value in base.items())
-    table.caption = f"where not said otherwise: {fixed}"
+    table.caption = f"unless said otherwise: {fixed}"
     console.print(table)
     return results
 
 
 def time_starts(console) -> dict:
-    """The first call of a fresh process, and memory that a call takes beyond its input."""
+    """Measure the first call of a fresh process, and the memory that a call uses in addition to its input."""
 
     def run(program: str, *words: str) -> float:
         command = [sys.executable, "-c", program, *words]
@@ -323,7 +302,7 @@ def time_starts(console) -> dict:
     memory = {n: run(MEMORY, str(n)) for n in (20_000, 200_000, 1_000_000)}
     console.print(f"First call in a fresh process, import included: {first} s")
     grown = ", ".join(f"{n:,} rows {megabytes:.0f} MB" for n, megabytes in memory.items())
-    console.print(f"Memory of a call beyond its input, K=256 D=64: {grown}\n")
+    console.print(f"Memory that a call uses in addition to its input, K=256 D=64: {grown}\n")
     return {"first_call_seconds": first, "megabytes": memory}
 
 

@@ -1,4 +1,4 @@
-"""Other ways to fill in a matrix: from NaN where missing, K and a seed to predictions of every entry."""
+"""Other ways to fill in a matrix: functions of the matrix (NaN where missing), K and a seed."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import factor_analysis, iterative_pca
-from benchmarks.factor_analysis import Array
+from experiments import Array
 
 NEAREST = 50
-"""Columns from which scikit-learn's IterativeImputer predicts another."""
+"""The number of columns from which scikit-learn's IterativeImputer predicts another one."""
 MOFA_ITERATIONS = 1000
-"""At most; the default of mofapy2, which stops when its bound no longer grows."""
+"""The largest number of iterations, the default of mofapy2, which stops when its bound no longer grows."""
 
 
 class Imputed(NamedTuple):
-    """Predictions of all entries; only those at missing ones count."""
+    """Predictions of all entries, of which only those of missing entries count."""
 
     mean: Array
     std: Array
-    """Of the prediction of a new value, noise included."""
+    """The standard deviation of the prediction of a new value, noise included."""
     note: str = ""
 
 
 def column_means(train: Array, n_components: int, seed: int) -> Imputed:
-    """The mean of the column, with its variance."""
+    """Predict the mean of the column, with its variance."""
     return with_residual_variance(train, np.broadcast_to(np.nanmean(train, axis=0), train.shape))
 
 
@@ -38,7 +38,7 @@ def regularised_pca(train: Array, n_components: int, seed: int) -> Imputed:
 
 
 def validated_pca(train: Array, n_components: int, seed: int) -> Imputed:
-    """The same with its own choice of K, and the errors it made there for its variance."""
+    """Predict by regularised PCA with K chosen by validation, whose errors give the variance."""
     chosen, std = iterative_pca.validated(train, seed)
     fitted, iterations = iterative_pca.fit(train, chosen)
     note = f"chose K = {chosen}, {iterations} iterations"
@@ -52,14 +52,15 @@ def factor_analysis_em(train: Array, n_components: int, seed: int) -> Imputed:
 
 
 def sklearn_factor_analysis(train: Array, n_components: int, seed: int) -> Imputed:
-    """scikit-learn's FactorAnalysis needs complete data: the column means fill it in for the fit.
+    """Predict by scikit-learn's FactorAnalysis, fitted to data in which column means replace missing entries.
 
-    Predictions are those of its Gaussian given the entries that are observed.
+    The predictions are those of the fitted Gaussian given the observed entries.
     """
     from sklearn.decomposition import FactorAnalysis
 
     filled = np.where(np.isnan(train), np.nanmean(train, axis=0), train)
-    # The tolerance of ours: its own is one of the total, too small for so many rows to be met in minutes.
+    # The same tolerance as ours. Its own applies to the total log-likelihood, and would take very long
+    # to meet with so many rows.
     fitted = FactorAnalysis(n_components, tol=1e-6 * train.size, random_state=seed).fit(filled)
     model = factor_analysis.FactorModel(fitted.mean_, fitted.components_.T, fitted.noise_variance_)
     mean, variance = factor_analysis.predict(model, train)
@@ -67,7 +68,7 @@ def sklearn_factor_analysis(train: Array, n_components: int, seed: int) -> Imput
 
 
 def sklearn_iterative_imputer(train: Array, n_components: int, seed: int) -> Imputed:
-    """Every column from others by Bayesian ridge regression, in turn until nothing changes."""
+    """Predict each column from others by Bayesian ridge regression, repeatedly until nothing changes."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
@@ -78,7 +79,7 @@ def sklearn_iterative_imputer(train: Array, n_components: int, seed: int) -> Imp
         warnings.simplefilter("ignore", ConvergenceWarning)
         filled = imputer.fit_transform(train)
     missing, std = np.isnan(train), np.ones(train.shape)
-    # The regressions of the last round, each with its own noise and uncertain coefficients.
+    # The regressions of the last round, whose deviations include noise and uncertainty of the coefficients.
     for column, others, regression in imputer.imputation_sequence_[-int(missing.any(axis=0).sum()) :]:
         rows = missing[:, column]
         std[rows, column] = regression.predict(filled[np.ix_(rows, others)], return_std=True)[1]
@@ -89,12 +90,13 @@ def sklearn_iterative_imputer(train: Array, n_components: int, seed: int) -> Imp
 
 
 def mofa(train: Array, n_components: int, seed: int, *, sparse: bool = True) -> Imputed:
-    """MOFA+ with one view and one group; its samples are our rows, its features our columns.
+    """Predict by MOFA+ with one view and one group; its samples are our rows and its features our columns.
 
-    Every column has a noise precision of its own. Sparse: spike-and-slab weights, and the relevance of
-    factors and of weights learned, which may switch factors off; otherwise plain Gaussian ones.
+    Every column has a noise precision of its own. With `sparse`, the weights have a spike-and-slab prior and
+    the relevance of factors and weights is learned, which can switch factors off; otherwise the priors are
+    plain Gaussians.
     """
-    # It writes a banner and a line for every iteration.
+    # MOFA+ prints a banner and a line for every iteration.
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         from mofapy2.run.entry_point import entry_point
 
@@ -111,7 +113,7 @@ def mofa(train: Array, n_components: int, seed: int, *, sparse: bool = True) -> 
         model.set_train_options(iter=MOFA_ITERATIONS, seed=seed, quiet=True)
         model.build()
         model.run()
-        # What it calls outliers would be left without a prediction.
+        # With masking, entries that it takes for outliers would have no prediction.
         model.impute(uncertainty=True, mask_outliers=False)
     mean, variance = (model.imputed_data[name][0] for name in ("mean", "variance"))
     iterations = len(model.model.train_stats["time"])
@@ -124,6 +126,6 @@ def dense_mofa(train: Array, n_components: int, seed: int) -> Imputed:
 
 
 def with_residual_variance(train: Array, fitted: Array, note: str = "") -> Imputed:
-    """For methods without a predictive variance: that of the column's observed entries about the fit."""
+    """Return predictions with the variance of the column's residuals, for methods that have no variance."""
     std = np.sqrt(np.nanmean((train - fitted) ** 2, axis=0))
     return Imputed(fitted, np.broadcast_to(std, train.shape), note)

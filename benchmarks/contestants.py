@@ -1,4 +1,4 @@
-"""Who takes part in the comparison of imputation, and what the predictive variances are."""
+"""The contestants in the comparison of imputation, and what their predictive variances are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks import baselines
 from benchmarks.baselines import Imputed
-from benchmarks.factor_analysis import Array
+from experiments import Array
 
 RESIDUAL = "variance of the residuals of the column's observed entries"
 GAUSSIAN = "the Gaussian's, given the observed entries of the row; noise by column"
@@ -21,18 +21,18 @@ class Contestant(NamedTuple):
     """A way to fill in a matrix."""
 
     impute: Callable[[Array, int, int], Imputed]
-    """From the matrix with NaN where missing, K and a seed."""
+    """A function of the matrix (NaN where missing), K and a seed."""
     takes_components: bool
-    """Whether it is told K."""
+    """Whether K is given to it."""
     variance: str
     """What its predictive variance is."""
 
 
 def bpfa_contestant(train: Array, n_components: int | None, seed: int) -> Imputed:
-    """Mean and standard deviation of BPFA's predictions, everything else by default."""
+    """Return the mean and standard deviation of the predictions of BPFA, with defaults for all but K."""
     from bpfa import BPFA
 
-    # The limit that NumPy's threads have; bpfa has threads of its own.
+    # bpfa has threads of its own, which get the same limit as those of NumPy.
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
     model = BPFA(n_components, n_jobs=threads, random_state=seed).fit(train)
     mean, std = model.impute(train, return_std=True)
@@ -41,7 +41,7 @@ def bpfa_contestant(train: Array, n_components: int | None, seed: int) -> Impute
 
 
 def bpfa_default(train: Array, n_components: int, seed: int) -> Imputed:
-    """The same with its own number of features."""
+    """Return the same with the default number of features."""
     return bpfa_contestant(train, None, seed)
 
 

@@ -1,28 +1,29 @@
 """How the defaults of BPFA were chosen: `python -m benchmarks.defaults [--data ../shared/data]`.
 
 Every line is a fit on a real matrix with some entries hidden, in which one setting differs from the defaults.
-It shows the log-likelihood and squared error of the hidden entries, in the units of the columns' deviations,
-and how many of them 95 % intervals cover. The hidden entries are not those of benchmarks.imputation.
+It shows the log-likelihood and squared error of the hidden entries, for columns of standard deviation 1, and
+how many of them the 95 % intervals cover. The hidden entries are not those of benchmarks.imputation.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper.measure import NORMAL_95
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.matrices import SOURCES, Array, Task, load, missing_file
+from benchmarks.command import parser_with_data, screen_table
+from benchmarks.pages import SECTIONS
 from bpfa import BPFA
+from experiments.cells import write_results
+from experiments.markdown import table
+from experiments.scores import gaussian_scores
+from experiments.tables import SOURCES, TableTask, cut, load
 
-RESULTS = Path(__file__).parent / "results" / "defaults.json"
+RESULTS = SECTIONS["defaults"].results
 MASK_SEED = 100
-# Rows of the matrices, of which the first two are large enough to be cut.
+# How many rows of the matrices are used; the first two have more than that.
 ROWS = {"cytometry": 40_000, "expression": 4_000, "cell lines": 1_000}
 SCORED_ROWS, N_DRAWS = 20_000, 20
 HEADINGS = ("differs", "K", "log-likelihood", "MSE", "95 % covers", "used", "steps")
@@ -49,57 +50,40 @@ VARIATIONS: list[dict[str, Any]] = [
     {"algorithm": "mimno-svi"},
     {"algorithm": "mf-ssvi"},
 ]
-"""Settings that differ; `n_components` and `max_steps` as multiples of what the defaults come to."""
+"""Settings that differ; `n_components` and `max_steps` are multiples of what the defaults lead to."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
+    parser = parser_with_data(__doc__)
     parser.add_argument("--datasets", nargs="+", choices=ROWS, default=list(ROWS))
     arguments = parser.parse_args()
     console = Console()
-    # Of other data sets, an earlier run's lines stay.
+    # The lines of other data sets are kept from earlier runs.
     stored = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
     results = [result for result in stored if result["dataset"] not in arguments.datasets]
     for name in arguments.datasets:
-        problem = missing_file(name, arguments.data)
-        if problem:
-            console.print(problem)
+        if line := SOURCES[name].file.missing_from(arguments.data):
+            console.print(line)
             continue
         task = cut(load(name, arguments.data, MASK_SEED), ROWS[name])
-        table, usual = Table(*HEADINGS, title=title(name, task)), {}
+        shown, usual = screen_table(title(name, task), HEADINGS, left=HEADINGS[:1]), {}
         for variation in VARIATIONS:
             result = {"dataset": name, **measure(task, variation, usual)}
             usual = usual or {"n_components": result["components"], "max_steps": result["steps"]}
             results.append(result)
-            RESULTS.write_text(json.dumps({"rows": results}, indent=1) + "\n")
-            table.add_row(*cells(result))
+            write_results(RESULTS, {"rows": results})
+            shown.add_row(*cells(result))
             console.print(cells(result))
-        console.print(table)
+        console.print(shown)
 
 
-def title(name: str, task: Task) -> str:
-    """Say what a table is about."""
+def title(name: str, task: TableTask) -> str:
+    """Return the title of the table of a data set."""
     n_rows, n_columns = task.train.shape
     return f"{name}: {n_rows:,} x {n_columns}, {SOURCES[name].hidden:.0%} hidden"
 
 
-def cut(task: Task, n_rows: int, n_columns: int | None = None) -> Task:
-    """Return the task with some of its rows and columns, at random."""
-    whole: Array = task.train.copy()
-    whole[task.hidden] = task.truth
-    rows, columns = (
-        np.sort(np.random.default_rng(0).permutation(size)[:n])
-        for size, n in zip(whole.shape, (n_rows, n_columns), strict=True)
-    )
-    kept = np.ix_(rows, columns)
-    hidden = task.hidden[kept]
-    return Task(task.train[kept], hidden, whole[kept][hidden])
-
-
-def measure(task: Task, variation: dict[str, Any], usual: dict[str, int]) -> dict[str, Any]:
+def measure(task: TableTask, variation: dict[str, Any], usual: dict[str, int]) -> dict[str, Any]:
     """Fit the task with a variation of the defaults and score the hidden entries."""
     settings: dict[str, Any] = {"random_state": 0, "standardize": False} | variation
     for name in usual.keys() & variation.keys():
@@ -114,17 +98,12 @@ def measure(task: Task, variation: dict[str, Any], usual: dict[str, int]) -> dic
     }
 
 
-def scores(model: BPFA, task: Task) -> dict[str, float]:
-    """Return how well a model predicts the hidden entries."""
+def scores(model: BPFA, task: TableTask) -> dict[str, float]:
+    """Return how well a model predicts the hidden entries of the first rows."""
     train, hidden = task.train[:SCORED_ROWS], task.hidden[:SCORED_ROWS]
     truth = task.truth[: int(hidden.sum())]
     mean, std = (values[hidden] for values in model.impute(train, return_std=True, n_draws=N_DRAWS))
-    error = truth - mean
-    return {
-        "log_likelihood": float(-0.5 * (np.log(2 * np.pi * std**2) + (error / std) ** 2).mean()),
-        "mse": float((error**2).mean()),
-        "coverage": float((np.abs(error) < NORMAL_95 * std).mean()),
-    }
+    return gaussian_scores(truth, mean, std)
 
 
 def cells(result: dict[str, Any]) -> list[str]:
@@ -142,6 +121,15 @@ def cells(result: dict[str, Any]) -> list[str]:
         str(result["used"]),
         f"{result['steps']:,}",
     ]
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the tables of the page, one for each data set."""
+    parts = []
+    for dataset in dict.fromkeys(row["dataset"] for row in results["rows"]):
+        rows = [cells(row) for row in results["rows"] if row["dataset"] == dataset]
+        parts.append(f"{dataset.capitalize()}:\n\n{table(HEADINGS, rows)}")
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,25 @@
-"""Factor analysis of a matrix with missing entries: exact EM, with a noise variance for every column.
+"""Factor analysis of a matrix with missing entries by exact EM, with a noise variance for every column.
 
-A row is mean + loadings z + noise, z standard normal; the likelihood is that of its observed entries alone.
+A row is mean + loadings z + noise, where z is standard normal; the likelihood is that of its observed
+entries.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from experiments import Array
 
 BLOCK_ROWS = 4096
-"""Rows whose K x K posteriors are in memory at a time."""
+"""The number of rows whose K x K posteriors are in memory at a time."""
 LEAST_NOISE = 1e-3
-"""A column explained without noise (a Heywood case) would end the iteration, so noise stays above this."""
+"""The least noise variance; a column explained without noise (a Heywood case) would end the iteration."""
 
 
 class FactorModel(NamedTuple):
-    """The parameters."""
+    """The parameters of the model."""
 
     mean: Array
     """Shape (D,)"""
@@ -30,21 +30,21 @@ class FactorModel(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows; those with the same entries observed share a posterior covariance."""
+    """Some rows; those in which the same entries are observed share a posterior covariance."""
 
     values: Array
     """Zero where missing."""
     observed: Array
     patterns: Array
-    """The different rows of `observed`."""
+    """The distinct rows of `observed`."""
     pattern: Array
-    """Which of them a row has."""
+    """The index of the pattern of each row."""
 
 
 def fit(
     data: Array, n_factors: int, *, tolerance: float = 1e-6, max_iterations: int = 500
 ) -> tuple[FactorModel, int]:
-    """The maximum-likelihood model, and how many iterations it took.
+    """Return the maximum-likelihood model, and how many iterations it took.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def fit(
 
 
 def predict(model: FactorModel, data: Array) -> tuple[Array, Array]:
-    """Mean and variance of every entry given the observed ones of its row, noise included."""
+    """Return the mean and variance of every entry given the observed ones of its row, noise included."""
     means, variances = [], []
     products = outer(model.loadings).reshape(len(model.mean), -1)
     for block in in_blocks(data):
@@ -97,7 +97,7 @@ def in_blocks(data: Array) -> list[Block]:
 
 
 def principal_start(data: Array, n_factors: int) -> FactorModel:
-    """Principal components of the covariances of pairs of columns that are observed together."""
+    """Return a start from principal components of the covariances of columns that are observed together."""
     observed, values = ~np.isnan(data), np.nan_to_num(data)
     together = observed.T.astype(float) @ observed
     eigenvalues, vectors = np.linalg.eigh(values.T @ values / together)
@@ -108,12 +108,12 @@ def principal_start(data: Array, n_factors: int) -> FactorModel:
 
 
 def outer(vectors: Array) -> Array:
-    """Products v v' of every row v."""
+    """Return the product v v' for every row v."""
     return vectors[:, :, None] * vectors[:, None, :]
 
 
 def posterior(model: FactorModel, block: Block) -> tuple[Array, Array, float]:
-    """Means of z by row, its covariances by pattern, and the log-likelihood of the block."""
+    """Return the means of z by row, its covariances by pattern, and the log-likelihood of the block."""
     n_columns, n_factors = model.loadings.shape
     products = outer(model.loadings).reshape(n_columns, -1)
     precision = ((block.patterns / model.noise) @ products).reshape(-1, n_factors, n_factors)
@@ -132,7 +132,7 @@ def posterior(model: FactorModel, block: Block) -> tuple[Array, Array, float]:
 
 
 def improved(model: FactorModel, blocks: list[Block]) -> tuple[FactorModel, float]:
-    """The model after one step of EM, and the log-likelihood before it."""
+    """Return the model after one step of EM, and the log-likelihood before it."""
     n_columns, n_factors = model.loadings.shape
     # The mean is the loading of a factor that is always 1.
     moments = np.zeros((n_columns, (n_factors + 1) ** 2))
@@ -153,8 +153,8 @@ def improved(model: FactorModel, blocks: list[Block]) -> tuple[FactorModel, floa
     solved = np.linalg.solve(moments.reshape(n_columns, n_factors + 1, n_factors + 1), cross[:, :, None])
     solved = solved[:, :, 0]
     noise = np.maximum((squares - (solved * cross).sum(axis=1)) / counts, LEAST_NOISE)
-    # Parameter-expanded EM (Liu, Rubin and Wu 1998): z may have any covariance, which the loadings then take
-    # over. It needs a fraction of the iterations.
+    # Parameter-expanded EM (Liu, Rubin and Wu 1998): z can have any covariance, which is then moved into the
+    # loadings. This needs only a fraction of the iterations.
     n_rows = sum(len(block.values) for block in blocks)
     loadings = solved[:, :-1] @ np.linalg.cholesky(second / n_rows)
     return FactorModel(solved[:, -1], loadings, noise), total

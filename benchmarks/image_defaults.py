@@ -1,8 +1,9 @@
-"""What should restoration use where the user does not say? PSNR and time for one change at a time.
+"""How the defaults of restoration were chosen: PSNR and time, with one setting changed at a time.
 
 `python -m benchmarks.image_defaults` prints a table, in an hour on two cores; the defaults of
-`bpfa.images.defaults` come from here. Every line changes one thing of the first, which has the defaults. The
-pictures are cut, and other pixels are missing than in benchmarks.images: what is chosen here is tested there.
+`bpfa.images.defaults` come from here. The first line of the table has the defaults, and every other line
+differs from it in one setting. The pictures are cut, and the missing pixels differ from those of
+benchmarks.images, so that what is chosen here is tested there.
 """
 
 from __future__ import annotations
@@ -16,31 +17,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import readme
-from benchmarks.images import DATA, Task, hidden, observed_psnr
+from benchmarks.command import parser_with_data, screen_table
+from benchmarks.pages import SECTIONS
 from bpfa import BPFA, Priors, algorithm
 from bpfa.images import PatchRows, defaults
 from bpfa.images.canvas import Canvas
-from bpfa.images.restore import NOISE_SHARE, STRIP_PATCHES, PatchDraws, restore
+from bpfa.images.restore import NOISE_SHARE
+from experiments.cells import write_results
+from experiments.markdown import table
+from experiments.pictures import (
+    HiddenPicture,
+    PictureTask,
+    clipped_psnr,
+    hide_pixels,
+    pixels_to_score,
+    restored_picture,
+)
 
-RESULTS = Path(__file__).parent / "results" / "image_defaults.json"
-# A square of this side, so that the grid ends in time.
+RESULTS = SECTIONS["image_defaults"].results
+# Pictures are cut to a square of this side, to save time.
 SIDE = 256
 TASKS = {
-    "peppers 20 %": Task("peppers", 0.2, 0.0),
-    "barbara 20 %": Task("barbara", 0.2, 0.0),
-    "house 50 % + 15": Task("house", 0.5, 15.0),
-    "barbara 50 % + 15": Task("barbara", 0.5, 15.0),
+    "peppers 20 %": PictureTask("peppers", 0.2, 0.0),
+    "barbara 20 %": PictureTask("barbara", 0.2, 0.0),
+    "house 50 % + 15": PictureTask("house", 0.5, 15.0),
+    "barbara 50 % + 15": PictureTask("barbara", 0.5, 15.0),
 }
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is changed: parameters of `BPFA`, and how patches are cut, predicted and averaged."""
+    """Changes to the defaults: parameters of `BPFA`, and how patches are cut, predicted and averaged."""
 
     model: dict = field(default_factory=dict)
     patch_size: int | None = None
@@ -49,10 +58,10 @@ class Choice:
     burn_in: int = defaults.BURN_IN
     noise_share: float = NOISE_SHARE
     shrunk_pi: float = 0.0
-    """b of the prior of pi as a share of the number of patches; 0 for the default."""
+    """The parameter b of the prior of pi as a share of the number of patches; 0 for the default."""
 
 
-# What differs in the restoration alone comes first: it shares the fit of the defaults.
+# Choices that differ only in the restoration come first, as they share the fit of the defaults.
 CHOICES = {
     "defaults": Choice(),
     "patches averaged with equal weights": Choice(noise_share=1e6),
@@ -86,12 +95,11 @@ CHOICES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="data folder")
+    parser = parser_with_data(__doc__)
     parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--fresh", action="store_true", help="leave earlier results aside")
+    parser.add_argument("--fresh", action="store_true", help="do not reuse earlier results")
     arguments = parser.parse_args()
     console = Console(width=150)
     found = earlier(arguments)
@@ -102,18 +110,16 @@ def main() -> None:
                 continue
             found[name][title] = score(CHOICES[name])
             console.print(f"{title}, {name}: {cell(found[name][title])}", highlight=False)
-            RESULTS.parent.mkdir(parents=True, exist_ok=True)
-            RESULTS.write_text(json.dumps({"seed": arguments.seed, "rows": found}, indent=1) + "\n")
-    table = Table(title="PSNR in dB (missing pixels; all pixels where there is noise), and seconds")
-    for heading in ("", *arguments.tasks):
-        table.add_column(heading, justify="right" if heading else "left")
+            write_results(RESULTS, {"seed": arguments.seed, "rows": found})
+    title = "PSNR in dB (over missing pixels, or over all where there is noise), and seconds"
+    shown = screen_table(title, ("", *arguments.tasks))
     for line in lines(found):
-        table.add_row(*line)
-    console.print(table)
+        shown.add_row(*line)
+    console.print(shown)
 
 
 def earlier(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """What a run that was stopped has found, so that the next one goes on; all of it with --fresh."""
+    """Return the results of an earlier run, which is then resumed; with --fresh there are none."""
     found: dict[str, dict[str, Any]] = {name: {} for name in arguments.choices}
     if RESULTS.exists() and not arguments.fresh:
         results = json.loads(RESULTS.read_text())
@@ -122,10 +128,10 @@ def earlier(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return found
 
 
-def scorer(task: Task, data: Path, seed: int) -> Callable[[Choice], dict[str, float]]:
-    """Return what scores a choice on a task; the last fit is kept, for choices that share it."""
-    truth, seen, missing = (array[:SIDE, -SIDE:] for array in hidden(task, data, seed))
-    canvas = Canvas.of(seen, missing)
+def scorer(task: PictureTask, data: Path, seed: int) -> Callable[[Choice], dict[str, float]]:
+    """Return a function that scores a choice on a task; it keeps the last fit, for choices that share it."""
+    picture = HiddenPicture(*(array[:SIDE, -SIDE:] for array in hide_pixels(task, data, seed)))
+    canvas = Canvas.of(picture.seen, picture.missing)
     fits: dict[tuple[str, int], tuple[BPFA, float]] = {}
 
     def fitted(choice: Choice, size: int) -> tuple[BPFA, float]:
@@ -144,21 +150,26 @@ def scorer(task: Task, data: Path, seed: int) -> Callable[[Choice], dict[str, fl
         stride = choice.stride or defaults.default_stride((size, size))
         model, seconds = fitted(choice, size)
         began = time.perf_counter()
-        chosen = algorithm("gibbs-ssvi", burn_in=choice.burn_in, n_jobs=1)
-        stream = model.settings_.stream.child("restoration")
-        draws = PatchDraws(model.posterior_, chosen, n_draws=choice.n_draws, stream=stream)
-        draws.noise *= choice.noise_share / NOISE_SHARE
-        rows = PatchRows(canvas.values, canvas.observed, (size, size), stride)
-        restored = canvas.image(restore(rows, draws, rows.strips(STRIP_PATCHES), os.cpu_count() or 1).mean)
-        where = np.ones_like(missing) if task.noise else missing
+        restored = restored_picture(
+            canvas,
+            model.posterior_,
+            algorithm("gibbs-ssvi", burn_in=choice.burn_in, n_jobs=1),
+            patch_size=size,
+            stride=stride,
+            n_draws=choice.n_draws,
+            stream=model.settings_.stream.child("restoration"),
+            noise_factor=choice.noise_share / NOISE_SHARE,
+            n_threads=os.cpu_count() or 1,
+        )
         seconds += time.perf_counter() - began
-        return {"psnr": observed_psnr(truth, restored, where), "seconds": seconds}
+        scored = pixels_to_score(picture.missing, noisy=task.noise > 0)
+        return {"psnr": clipped_psnr(picture.truth, restored, scored), "seconds": seconds}
 
     return score
 
 
-def model_settings(choice: Choice, rows: PatchRows, task: Task) -> dict[str, Any]:
-    """The parameters of `BPFA`."""
+def model_settings(choice: Choice, rows: PatchRows, task: PictureTask) -> dict[str, Any]:
+    """Return the parameters of `BPFA` for a choice."""
     settings = {
         "n_components": defaults.N_COMPONENTS,
         "batch_size": defaults.BATCH_SIZE,
@@ -179,7 +190,7 @@ def cell(result: dict[str, float]) -> str:
 
 
 def lines(found: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """The rows of the table, for the screen and for the page."""
+    """Return the rows of the table, for the screen and for the page."""
     tasks = next(iter(found.values()))
     return [
         [name, *(cell(row[task]) if task in row else "" for task in tasks)] for name, row in found.items()
@@ -187,9 +198,9 @@ def lines(found: dict[str, dict[str, Any]]) -> list[list[str]]:
 
 
 def markdown(results: dict) -> str:
-    """The table of the page."""
+    """Return the table of the page."""
     found = results["rows"]
-    return readme.table(["", *next(iter(found.values()))], lines(found))
+    return table(["", *next(iter(found.values()))], lines(found))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How well hidden entries of real matrices are predicted: `python -m benchmarks.imputation`.
 
-Every contestant runs in a process of its own, so that its peak memory is its own.
+Every contestant runs in a process of its own, so that the peak memory of each can be measured.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import readme
 from benchmarks.baselines import Imputed
+from benchmarks.command import parser_with_data, screen_table
 from benchmarks.contestants import CONTESTANTS
-from benchmarks.matrices import SOURCES, Task, load, missing_file
+from benchmarks.pages import SECTIONS
+from experiments import ROOT
+from experiments.cells import write_results
+from experiments.machine import thread_limit
+from experiments.markdown import table
+from experiments.scores import gaussian_scores
+from experiments.tables import SOURCES, TableTask, load
 
-ROOT = Path(__file__).parents[1]
 PACKAGES = ("numpy", "scipy", "scikit-learn", "mofapy2", "pandas", "bpfa")
 HEADINGS = ("", "K", "MSE", "log-likelihood", "95 % covers", "seconds", "MB", "")
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def main() -> None:
@@ -46,45 +48,49 @@ def main() -> None:
     }
     rows = earlier_rows(arguments.output, settings)
     for dataset in arguments.datasets:
-        if line := missing_file(dataset, arguments.data):
+        if line := SOURCES[dataset].file.missing_from(arguments.data):
             console.print(line)
             continue
-        table = new_table(f"{dataset}, {SOURCES[dataset].hidden:.0%} of entries hidden")
+        title = f"{dataset}, {SOURCES[dataset].hidden:.0%} of entries hidden"
+        shown = screen_table(title, HEADINGS)
         for name, components in entries(dataset, arguments):
             result = run(dataset, name, components, arguments)
             rows[key(result)] = result
-            table.add_row(*cells(result))
+            shown.add_row(*cells(result))
             console.print(f"  {' '.join(cells(result))}", highlight=False)
-            # After every contestant, as one may run for long.
-            arguments.output.parent.mkdir(parents=True, exist_ok=True)
+            # Written after every contestant, as each can take minutes.
             variances = {name: contestant.variance for name, contestant in CONTESTANTS.items()}
             ordered = [rows[place] for place in sorted(rows)]
             results = {"settings": settings, "variances": variances, "rows": ordered}
-            arguments.output.write_text(json.dumps(results, indent=1))
-        console.print(table)
+            write_results(arguments.output, results)
+        console.print(shown)
     if rows:
         console.print(f"numbers in {arguments.output}")
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="data folder")
+    parser = parser_with_data(__doc__)
     parser.add_argument("--datasets", nargs="+", choices=SOURCES, default=list(SOURCES))
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument(
-        "--components", type=int, nargs="+", help="K, one or several; by default one for each data set"
+        "--components",
+        type=int,
+        nargs="+",
+        help="one or several values of K (default: one for each data set)",
     )
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a contestant")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="seconds after which a contestant is stopped (300)"
+    )
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results" / "imputation.json")
-    # How a process of its own is told what to do: the data set, the contestant and K.
+    parser.add_argument("--output", type=Path, default=SECTIONS["imputation"].results)
+    # What the process of a contestant is given: the data set, the contestant and K.
     parser.add_argument("--row", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def key(result: dict) -> tuple[int, int, int]:
-    """The place of a row in the tables."""
+    """Return the place of a row in the tables."""
     return (
         list(SOURCES).index(result["dataset"]),
         list(CONTESTANTS).index(result["contestant"]),
@@ -93,7 +99,7 @@ def key(result: dict) -> tuple[int, int, int]:
 
 
 def earlier_rows(path: Path, settings: dict) -> dict[tuple[int, int, int], dict]:
-    """What an earlier run with the same settings stored, so that one contestant can run again alone."""
+    """Return the rows of an earlier run with the same settings, so that one contestant can be run again."""
     if not path.exists():
         return {}
     results = json.loads(path.read_text())
@@ -103,7 +109,7 @@ def earlier_rows(path: Path, settings: dict) -> dict[tuple[int, int, int], dict]
 
 
 def entries(dataset: str, arguments: argparse.Namespace) -> list[tuple[str, int]]:
-    """Contestants with their K; those that are not told K run once."""
+    """Return the contestants with their values of K; those that choose K themselves run once."""
     several = arguments.components or [SOURCES[dataset].components]
     return [
         (name, components)
@@ -113,10 +119,10 @@ def entries(dataset: str, arguments: argparse.Namespace) -> list[tuple[str, int]
 
 
 def run(dataset: str, name: str, components: int, arguments: argparse.Namespace) -> dict:
-    """The row of a contestant, from a process of its own; a note says why there are no scores."""
+    """Run a contestant in a process of its own; where there are no scores, a note in its row says why."""
     command = [sys.executable, "-m", "benchmarks.imputation", "--row", dataset, name, str(components)]
     command += ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
-    environment = os.environ | dict.fromkeys(THREADS, str(arguments.threads))
+    environment = os.environ | thread_limit(arguments.threads)
     told = components if CONTESTANTS[name].takes_components else None
     result = {"dataset": dataset, "contestant": name, "components": told}
     try:
@@ -132,7 +138,7 @@ def run(dataset: str, name: str, components: int, arguments: argparse.Namespace)
 
 
 def row(dataset: str, name: str, components: str, arguments: argparse.Namespace) -> dict:
-    """Run a contestant in this process: scores, seconds with its imports, peak memory with the data."""
+    """Run a contestant in this process; return its scores, its seconds including imports, and peak memory."""
     task = load(dataset, arguments.data, arguments.seed)
     began = time.perf_counter()
     imputed = CONTESTANTS[name].impute(task.train, int(components), arguments.seed)
@@ -141,19 +147,13 @@ def row(dataset: str, name: str, components: str, arguments: argparse.Namespace)
     return scores(task, imputed) | {"seconds": seconds, "megabytes": megabytes, "note": imputed.note}
 
 
-def scores(task: Task, imputed: Imputed) -> dict:
-    """Over the hidden entries, in units of standardised columns."""
-    error, std = task.truth - imputed.mean[task.hidden], imputed.std[task.hidden]
-    log_likelihood = -0.5 * np.log(2 * np.pi * std**2) - 0.5 * (error / std) ** 2
-    return {
-        "mse": float((error**2).mean()),
-        "log_likelihood": float(log_likelihood.mean()),
-        "coverage": float((np.abs(error) < 1.959964 * std).mean()),
-    }
+def scores(task: TableTask, imputed: Imputed) -> dict[str, float]:
+    """Return the scores over the hidden entries, in units of standardised columns."""
+    return gaussian_scores(task.truth, imputed.mean[task.hidden], imputed.std[task.hidden])
 
 
 def cells(result: dict) -> list[str]:
-    """A row of the table, for the screen and for the page."""
+    """Return a row of the table, for the screen and for the page."""
     components = "" if result["components"] is None else str(result["components"])
     if "mse" not in result:
         return [result["contestant"], components, "", "", "", "", "", result["note"]]
@@ -169,28 +169,21 @@ def cells(result: dict) -> list[str]:
     ]
 
 
-def new_table(title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for place, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if place in (0, len(HEADINGS) - 1) else "right")
-    return table
-
-
 def markdown(results: dict) -> str:
-    """The tables of the page, one for each data set."""
+    """Return the tables of the page, one for each data set."""
     parts = []
     for dataset in dict.fromkeys(result["dataset"] for result in results["rows"]):
         rows = [cells(result) for result in results["rows"] if result["dataset"] == dataset]
         hidden = results["settings"]["hidden"][dataset]
         parts.append(f"{dataset.capitalize()}, {hidden:.0%} of entries hidden:")
-        parts.append(readme.table(list(HEADINGS), rows))
+        parts.append(table(HEADINGS, rows))
     of_each = "; ".join(f"{name}: {text}" for name, text in results["variances"].items())
     parts.append(f"Predictive variances: {of_each}")
     return "\n\n".join(parts) + "."
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that take part, as far as they are installed."""
+    """Return the versions of the packages that take part."""
     found = {}
     for package in PACKAGES:
         try:

@@ -1,23 +1,23 @@
 """Regularised iterative PCA, the algorithm of imputePCA in the R package missMDA.
 
-Missing entries are refilled by a PCA of the filled matrix, whose eigenvalues are shrunk by the noise, until
-the fit of the observed entries no longer changes (Josse and Husson 2012, 2016).
+Missing entries are filled in by a PCA of the completed matrix whose eigenvalues are shrunk by the noise,
+again and again until the fit of the observed entries no longer changes (Josse and Husson 2012, 2016).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.factor_analysis import Array
+from experiments import Array
 
 CHOICES = 10
-"""Numbers of components to choose from."""
+"""How many numbers of components there are to choose from."""
 
 
 def fit(
     data: Array, n_components: int, *, tolerance: float = 1e-6, max_iterations: int = 1000
 ) -> tuple[Array, int]:
-    """The fitted matrix, and how many iterations it took; the defaults are missMDA's.
+    """Return the fitted matrix, and how many iterations it took; the defaults are those of missMDA.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ def fit(
     n_rows, n_columns = data.shape
     observed = ~np.isnan(data)
     filled, before = np.where(observed, data, np.nanmean(data, axis=0)), np.inf
-    # Of the noise variance; for many rows this is 1 / (columns - components).
+    # The factor from the sum of the other eigenvalues to the noise variance; with many rows it is close to
+    # 1 / (columns - components).
     share = n_rows / ((n_rows - 1 - n_components) * (n_columns - n_components))
     for iteration in range(1, max_iterations + 1):
         mean, scale = filled.mean(axis=0), filled.std(axis=0)
@@ -60,15 +61,15 @@ def fit(
 
 
 def validated(data: Array, seed: int, share: float = 0.05) -> tuple[int, Array]:
-    """The number of components that best predicts observed entries, of which a share is hidden for this.
+    """Return the number of components that best predicts observed entries, and its error in every column.
 
-    With it the root mean squared error of every column there.
+    A share of the observed entries is hidden for this purpose. The error is the root mean squared one.
     """
-    # Not the stream of the outer hidden entries: the same numbers would choose the entries that are gone.
+    # Not the generator that hid the outer entries: the same numbers would choose entries that are missing.
     validation = ~np.isnan(data) & (np.random.default_rng([seed, 1]).random(data.shape) < share)
     inner = np.where(validation, np.nan, data)
     best, least = (0, np.zeros(0)), np.inf
-    # Up to all but one: with the eigenvalues shrunk, many components can be best.
+    # Up to all components but one: as the eigenvalues are shrunk, a large number can be the best.
     for n in np.unique(np.geomspace(2, data.shape[1] - 1, CHOICES).round().astype(int)):
         fitted, _ = fit(inner, int(n))
         squares = np.where(validation, fitted - data, 0.0) ** 2

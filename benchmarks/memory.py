@@ -1,7 +1,7 @@
-"""A fit on a file far larger than the memory it may use: `python -m benchmarks.memory [--gigabytes 4]`.
+"""A fit to a file much larger than the memory that it uses: `python -m benchmarks.memory [--gigabytes 4]`.
 
 Makes the file (a NumPy array of float32, drawn from the model block by block), fits it in a process of its
-own, and prints and stores the peak memory of that process and the rows a second.
+own, and prints and stores the peak memory of that process and the number of rows per second.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data, open_rows
+from experiments.cells import write_results
 
-RESULTS = Path(__file__).parent / "results" / "memory.json"
+RESULTS = SECTIONS["memory"].results
 N_COLUMNS, BLOCK_ROWS = 64, 2**17
 
 
@@ -27,7 +30,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--gigabytes", type=float, default=4.0, help="size of the file (4)")
-    parser.add_argument("--folder", type=Path, help="where the file is made; a temporary folder by default")
+    parser.add_argument("--folder", type=Path, help="where the file is made (default: a temporary folder)")
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.fit:
@@ -45,11 +48,11 @@ def main() -> None:
         f"column moments {result['moments_seconds']:.1f} s, one epoch of {result['steps']:,} steps "
         f"{result['seconds']:.1f} s, {result['rows_per_second']:,.0f} rows/s"
     )
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(RESULTS, result)
 
 
 def make(path: Path, gigabytes: float) -> int:
-    """Write a file of about this size and return its bytes."""
+    """Write a file of about this size and return its exact size in bytes."""
     n_blocks = max(1, round(gigabytes * 2**30 / (4 * N_COLUMNS * BLOCK_ROWS)))
     block = draw_data(BLOCK_ROWS, N_COLUMNS, 20, g_o=25.0, g_w=1.0, seed=0).y.astype(np.float32)
     header = {"descr": "<f4", "fortran_order": False, "shape": (n_blocks * BLOCK_ROWS, N_COLUMNS)}
@@ -57,14 +60,14 @@ def make(path: Path, gigabytes: float) -> int:
     with path.open("wb") as file:
         np.lib.format.write_array_header_2_0(file, header)
         for _ in range(n_blocks):
-            # The same block in another order with other signs: no row is another's copy.
+            # The same block in another order and with other signs, so that no row is a copy of another.
             block = rng.permutation(block) * rng.choice(np.float32([-1, 1]), size=(BLOCK_ROWS, 1))
             block.tofile(file)
     return path.stat().st_size
 
 
 def fit(path: Path) -> dict[str, float]:
-    """Fit one epoch and return what it took."""
+    """Fit one epoch and return the time and the memory that it took."""
     began = time.perf_counter()
     first: list[float] = []
 
@@ -89,9 +92,20 @@ def fit(path: Path) -> dict[str, float]:
 
 
 def peak_megabytes() -> float:
-    """Peak resident memory of this process; not getrusage's, which a child inherits from its parent."""
+    """Return the peak resident memory of this process; that of getrusage would include the parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the text of the page."""
+    return (
+        f"A file of {results['file_megabytes']:,.0f} MiB ({results['rows']:,} rows of {results['columns']} "
+        f"columns): the memory of the fit peaks at {results['peak_megabytes']:.0f} MiB. One pass for the "
+        f"moments of the columns takes {results['moments_seconds']:.0f} s, and an epoch of "
+        f"{results['steps']:,} steps {results['seconds']:.0f} s, which is "
+        f"{results['rows_per_second']:,.0f} rows per second."
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Online dictionary learning of other packages on the same complete rows, at about the same sparsity."""
+"""Online dictionary learning by other packages, on the same complete rows and at about the same sparsity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BATCH_SIZE = 256
 
 
 def matching_penalty(problem: Problem, active: float) -> float:
-    """The l1 penalty at which SPAMS, with the dictionary it learns there, uses this many atoms a row."""
+    """Return the l1 penalty at which SPAMS uses this many atoms per row with the dictionary it learns."""
     low, high = 1e-3, 10.0
     for _ in range(10):
         middle = (low * high) ** 0.5
@@ -21,13 +21,13 @@ def matching_penalty(problem: Problem, active: float) -> float:
 
 
 def documented_penalty(problem: Problem) -> float:
-    """The penalty of SPAMS' own examples, 1.2 / sqrt(D) for rows of unit length, at the length of ours."""
+    """Return the penalty of the examples of SPAMS, 1.2 / sqrt(D) for rows of length 1, scaled to our rows."""
     values = problem.batch.values
     return float(1.2 / values.shape[1] ** 0.5 * np.sqrt((values**2).sum(axis=1)).mean())
 
 
 def atoms_a_row(problem: Problem, penalty: float, n_rows: int = 4096) -> float:
-    """Atoms that SPAMS uses for a row after a short training run."""
+    """Return how many atoms SPAMS uses for a row after a short training run."""
     import spams
 
     atoms = spams_learner(problem, penalty, n_rows, n_threads=1)()
@@ -36,7 +36,7 @@ def atoms_a_row(problem: Problem, penalty: float, n_rows: int = 4096) -> float:
 
 
 def spams_learner(problem: Problem, penalty: float, n_rows: int, n_threads: int) -> Callable[[], np.ndarray]:
-    """SPAMS trainDL: one pass over the rows in mini-batches."""
+    """Return a function that runs trainDL of SPAMS: one pass over the rows in mini-batches."""
     import spams
 
     rows = np.asfortranarray(problem.batch.values[:n_rows].T.astype(np.float64))
@@ -52,9 +52,10 @@ def spams_learner(problem: Problem, penalty: float, n_rows: int, n_threads: int)
 
 
 def sklearn_learner(problem: Problem, penalty: float, n_rows: int) -> Callable[[], object]:
-    """MiniBatchDictionaryLearning of scikit-learn by coordinate descent, its faster way: one pass.
+    """Return a function that runs MiniBatchDictionaryLearning of scikit-learn: one pass over the rows.
 
-    Without worker processes, which only slow it down at this size; NumPy's threads are its own.
+    It uses coordinate descent, the faster of its two algorithms, and no worker processes, which only slow it
+    down at this size. NumPy uses as many threads as it likes.
     """
     from sklearn.decomposition import MiniBatchDictionaryLearning
 

@@ -1,29 +1,31 @@
-"""Where should the global posterior start? Held-out error for shares of noise and features on at the start.
+"""Where should the global posterior start? `python -m benchmarks.starts`, which takes some minutes.
 
-Prints tables; `python -m benchmarks.starts`, some minutes. The defaults of `bpfa.inference.starts` come
-from here.
+Prints tables of the held-out error, for several shares of the variance that the start takes for noise and
+several numbers of features that a row uses at the start. The defaults of `bpfa.inference.starts` come from
+here.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.command import screen_table
 from benchmarks.problems import picture_patches
 from bpfa import ArrayRows, Schedule, algorithm, draw_data, held_out_score
 from bpfa._support.philox import Stream
+from bpfa.data import ShuffledEpochs
 from bpfa.inference.starts import random_posterior
 from bpfa.inference.svi import svi
 
 STARTS = [(share, features) for share in (0.1, 0.3, 1.0, 3.0) for features in (1.0, 10.0)]
 ALGORITHMS = ("gibbs-ssvi", "mimno-svi", "mf-ssvi", "mf-svi", "titsias-ssvi")
-# Seeds of each run, whose errors are averaged.
+# The errors are averages over these seeds.
 SEEDS = (0, 1)
 
 
 def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray, int, int, int]]:
-    """Name -> (data, hidden, features, batch size, steps)."""
+    """Return name -> (data, hidden, features, batch size, steps)."""
     rng = np.random.default_rng(0)
     drawn = draw_data(2000, 20, 8, g_o=100.0, g_w=1.0, seed=0).y
     patches = picture_patches(40_000)
@@ -37,9 +39,8 @@ def main() -> None:
     """Run the grid."""
     console = Console(width=120)
     for name, (data, hidden, K, batch_size, n_steps) in data_sets().items():
-        table = Table(title=f"{name}: mean squared error of hidden entries x 1000", title_justify="left")
-        for heading in ("noise share", "features a row", *ALGORITHMS):
-            table.add_column(heading, justify="right")
+        title = f"{name}: mean squared error of hidden entries x 1000"
+        table = screen_table(title, ("noise share", "features a row", *ALGORITHMS))
         rows = ArrayRows(data, hidden)
         for share, features in STARTS:
             errors = []
@@ -52,8 +53,8 @@ def main() -> None:
                         rows,
                         start,
                         chosen,
+                        visits=ShuffledEpochs(batch_size, Stream.from_seed(seed)),
                         n_steps=n_steps,
-                        batch_size=batch_size,
                         schedule=Schedule(),
                         stream=Stream.from_seed(seed),
                     )

@@ -1,14 +1,13 @@
-"""Where BPFA starts, and what the other start would give: `python -m benchmarks.table_starts`.
+"""Which start BPFA chooses, and what the other one would give: `python -m benchmarks.table_starts`.
 
-Every line is a table, drawn or real, with some entries hidden: the start that the data chose by itself, and
-squared error, log-likelihood and coverage of the hidden entries, in units of the columns' deviations, from
-either start. The sparse one has three features for each of the dense one and the settings that come with it.
+Every line is a table, drawn or real, with some entries hidden. It shows the start that BPFA chose by the
+data, and the squared error, log-likelihood and coverage of the hidden entries from both starts, for columns
+of standard deviation 1. The sparse start has three times as many features as the dense one, and settings of
+its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,13 +17,17 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.defaults import MASK_SEED, ROWS, cut, scores
-from benchmarks.matrices import Array, Task, hide, load, missing_file
-from benchmarks.readme import table
+from benchmarks.command import parser_with_data
+from benchmarks.defaults import MASK_SEED, ROWS, scores
+from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data
 from bpfa.selection.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_DROPOUT, SPARSE_GROWTH
+from experiments import Array
+from experiments.cells import write_results
+from experiments.markdown import table
+from experiments.tables import SOURCES, TableTask, cut, hide, load
 
-RESULTS = Path(__file__).parent / "results" / "table_starts.json"
+RESULTS = SECTIONS["table_starts"].results
 HIDDEN = 0.075
 HEADINGS = [
     "",
@@ -43,7 +46,7 @@ def from_the_model(n_rows: int, n_columns: int, n_features: int) -> Array:
 
 
 def with_features(n_rows: int, n_columns: int, n_features: int, a_row: float, noise: float = 0.1) -> Array:
-    """Rows with so many features each, in the mean, that all rows have as often."""
+    """Draw rows that use `a_row` features each on average, all of which are used equally often."""
     rng = np.random.default_rng(0)
     x = (rng.random((n_rows, n_features)) < a_row / n_features) * rng.normal(size=(n_rows, n_features))
     return x @ rng.normal(size=(n_features, n_columns)) / n_columns**0.5 + noise * rng.normal(
@@ -89,38 +92,33 @@ DRAWN: dict[str, Callable[[], Array]] = {
     "10 factors of heavy tails": partial(with_factors, heavy_tailed, 10),
     "noise, 10,000 x 40": lambda: np.random.default_rng(0).normal(size=(10_000, 40)),
 }
-# Columns of the matrices that are wider than what a trial is made for, at random.
+# How many columns are taken at random from matrices that have too many for a trial of the sparse start.
 REAL_COLUMNS = {"cytometry": None, "expression": 60, "cell lines": 60}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the data sets")
-    arguments = parser.parse_args()
+    arguments = parser_with_data(__doc__).parse_args()
     console, rows = Console(), []
     for name, task in tasks(arguments.data, console):
         rows.append({"table": name, **measure(task)})
-        RESULTS.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        write_results(RESULTS, {"rows": rows})
         console.print(cells(rows[-1]))
 
 
-def tasks(data: Path, console: Console) -> Iterator[tuple[str, Task]]:
-    """Yield the tables."""
+def tasks(data: Path, console: Console) -> Iterator[tuple[str, TableTask]]:
+    """Yield the names and the tasks of all tables."""
     for name, draw in DRAWN.items():
         yield name, hide(draw(), HIDDEN, MASK_SEED)
     for name, n_columns in REAL_COLUMNS.items():
-        problem = missing_file(name, data)
-        if problem:
-            console.print(problem)
+        if line := SOURCES[name].file.missing_from(data):
+            console.print(line)
             continue
         title = name if n_columns is None else f"{n_columns} columns of {name}"
         yield title, cut(load(name, data, MASK_SEED), ROWS[name], n_columns)
 
 
-def measure(task: Task) -> dict[str, Any]:
-    """Fit a table by itself and from either start."""
+def measure(task: TableTask) -> dict[str, Any]:
+    """Fit a table with the start that BPFA chooses and with the other one."""
     own = fitted(task)
     dense = own if own["init"] == "principal" else fitted(task, init="principal")
     if own["init"] == "common":
@@ -135,7 +133,7 @@ def measure(task: Task) -> dict[str, Any]:
     return {"chosen": "dense", "dense": dense, "sparse": fitted(task, **settings)}
 
 
-def fitted(task: Task, **settings: Any) -> dict[str, Any]:
+def fitted(task: TableTask, **settings: Any) -> dict[str, Any]:
     began = time.perf_counter()
     model = BPFA(random_state=0, standardize=False, **settings).fit(task.train.astype(np.float32))
     seconds = time.perf_counter() - began
@@ -162,7 +160,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def markdown(results: dict) -> str:
-    """Return the table of benchmarks/README.md."""
+    """Return the table of the page."""
     return table(HEADINGS, [cells(row) for row in results["rows"]])
 
 

@@ -1,4 +1,4 @@
-"""Timing on noisy machines: contestants take turns, and the median is shown with its spread."""
+"""Timing on busy machines: contestants take turns, and the median is shown with its spread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Timing(NamedTuple):
-    """Microseconds a row: the median over rounds, the fastest and the slowest."""
+    """Microseconds per row: the median over rounds, the fastest round and the slowest."""
 
     median: float
     low: float
@@ -22,15 +22,16 @@ class Timing(NamedTuple):
 
 
 def race(contestants: dict[str, tuple[Callable[[], object], int]], n_rounds: int = 5) -> dict[str, Timing]:
-    """Time (work, rows) of every contestant in turn, round after round; the first round is not counted.
+    """Time the (work, rows) of every contestant, one after the other, for several rounds.
 
-    Short work is repeated within a round, so that a turn lasts a tenth of a second at least.
+    The first round is not counted. Short work is repeated within a round, so that a turn lasts at least a
+    tenth of a second.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     times = dict.fromkeys(contestants, 1)
     for counted in [False] + [True] * n_rounds:
         for name, (work, n_rows) in contestants.items():
-            # Threads of the contestant before may still be spinning in wait for more.
+            # Threads of the previous contestant may still be busy waiting for more work.
             time.sleep(0.2)
             began = time.perf_counter()
             for _ in range(times[name]):

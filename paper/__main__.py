@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from experiments import DATA
+from experiments.cells import Context, Store
+from experiments.runs import planned_minutes, run_and_report, to_run
 from paper import burn_in, cytof, denoising, errata, expression, interpolation, synthetic, thought_experiment
-from paper.cells import Cell, Context, Store, run_cells
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
@@ -34,7 +34,7 @@ NAMES = {experiment.name: experiment for experiment in EXPERIMENTS}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for and return the exit status."""
+    """Run the experiments that are asked for, write the page, and return the exit status."""
     given = parse(arguments)
     console = Console(soft_wrap=True, highlight=False)
     options = Options(given.scale, given.minutes, given.budget)
@@ -48,11 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
         for name in names:
             failed += run_experiment(NAMES[name], options, context, given, console)
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
+        console.print("stopped; the same command resumes the run")
         return 130
     console.print(f"written: {write_report(EXPERIMENTS, output, quick=given.scale != 'full')}")
     if failed:
-        console.print(f"{failed} cells failed; run the same command again to try them again")
+        console.print(f"{failed} cells failed; the same command tries them again")
     return int(failed > 0)
 
 
@@ -64,17 +64,22 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument(
         "--quick", dest="scale", action="store_const", const="quick", default="full",
-        help="small runs, into a folder of their own: ten minutes in all",
+        help="small runs, which take ten minutes in all and go into a folder of their own",
     )  # fmt: skip
     scale.add_argument("--tiny", dest="scale", action="store_const", const="tiny", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data", help="data folder")
-    parser.add_argument("--output", type=Path, help="folder of results, figures and page (paper/)")
+    parser.add_argument("--data", type=Path, default=DATA, help="the data folder")
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time, one thread each (all cores)"
+        "--output", type=Path, help="the folder for results, figures and the page (default: paper/)"
     )
-    parser.add_argument("--minutes", type=float, help="cytof: training of each method (10)")
-    parser.add_argument("--budget", type=float, help="synthetic: minutes for repetitions at full size (30)")
-    parser.add_argument("--force", action="store_true", help="run again what is stored")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1,
+        help="how many cells run at a time, with one thread each (default: as many as there are cores)",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=float, help="cytof: minutes of training for each method (10)")
+    parser.add_argument(
+        "--budget", type=float, help="synthetic: minutes for the repetitions at full size (30)"
+    )
+    parser.add_argument("--force", action="store_true", help="run cells again that are already stored")
     return parser.parse_args(arguments)
 
 
@@ -85,65 +90,35 @@ def announce(
     given: argparse.Namespace,
     console: Console,
 ) -> None:
-    """Say what a run of several experiments may take, before it begins."""
+    """Print how long a run of several experiments can take, before it begins."""
     total = 0.0
     for experiment in experiments:
         store = Store(results_path(context.output, experiment))
-        todo = [cell for cell in experiment.cells(options) if given.force or not store.has(cell)]
-        minutes = planned(todo, experiment.budgets(options), given.jobs)
+        left = to_run(experiment.cells(options), store, force=given.force)
+        minutes = planned_minutes(left, experiment.budgets(options), given.jobs)
         total += minutes
-        console.print(f"planned: {experiment.name}, {len(todo)} cells, {minutes:.1f} minutes", markup=False)
+        console.print(f"planned: {experiment.name}, {len(left)} cells, {minutes:.1f} minutes", markup=False)
     console.print(f"planned in all: {total:.0f} minutes with {given.jobs} cells at a time, one thread each")
 
 
 def run_experiment(
     experiment: Experiment, options: Options, context: Context, given: argparse.Namespace, console: Console
 ) -> int:
-    """Run an experiment as far as it is not stored; return how many cells failed."""
+    """Run the cells of an experiment that are not stored yet; return how many of them failed."""
     store = Store(results_path(context.output, experiment))
     cells = experiment.cells(options)
     store.plan([cell.name for cell in cells])
-    cells = with_data(cells, context.data, console)
-    budgets = experiment.budgets(options)
-    todo = [cell for cell in cells if given.force or not store.has(cell)]
-    console.print(
-        f"[bold]{experiment.name}[/bold]: {len(todo)} of {len(cells)} cells to run, at most about "
-        f"{planned(todo, budgets, given.jobs):.1f} minutes with {given.jobs} at a time"
+    return run_and_report(
+        experiment.name,
+        cells,
+        experiment.run,
+        store,
+        context,
+        console,
+        jobs=given.jobs,
+        budgets=experiment.budgets(options),
+        force=given.force,
     )
-    began, failed = time.perf_counter(), 0
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(experiment.name, total=len(todo))
-        finished = run_cells(
-            cells, experiment.run, store, context, jobs=given.jobs, budgets=budgets, force=given.force
-        )
-        for cell, record, error in finished:
-            failed += record is None
-            bar.advance(task)
-            text = error if record is None else f"{record['seconds']:.1f} s"
-            console.print(f"  {experiment.name} {cell.name}: {text}", markup=False)
-    console.print(f"{experiment.name}: {(time.perf_counter() - began) / 60:.1f} minutes")
-    return failed
-
-
-def with_data(cells: list[Cell], data: Path, console: Console) -> list[Cell]:
-    """Leave out the cells whose data file is not there, with one line for each file."""
-    lines = {
-        f"left out: no {data / cell.needs.path}, which is {cell.needs.origin}; --data names another folder"
-        for cell in cells
-        if cell.needs and not (data / cell.needs.path).exists()
-    }
-    for line in sorted(lines):
-        console.print(line, markup=False)
-    return [cell for cell in cells if not cell.needs or (data / cell.needs.path).exists()]
-
-
-def planned(cells: list[Cell], budgets: dict[str, float], jobs: int) -> float:
-    """Minutes that the cells may take."""
-    minutes: dict[str, float] = {}
-    for cell in cells:
-        minutes[cell.group] = minutes.get(cell.group, 0.0) + cell.expected / 60 / jobs
-    return sum(min(budgets.get(group, total), total) for group, total in minutes.items())
 
 
 if __name__ == "__main__":

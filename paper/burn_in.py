@@ -1,4 +1,4 @@
-"""Figure 2: what the burn-in of a row's chain does to Gibbs-SSVI."""
+"""Figure 2: how the burn-in of the chain of a row affects Gibbs-SSVI."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmarks.readme import table
 
 from bpfa import Progress, algorithm, draw_data, train
-from paper.cells import Cell, Context, Record
+from experiments.cells import Cell, Context, Record
+from experiments.figures import STYLE, legend, panels_below_each_other, save
+from experiments.markdown import table
+from experiments.measure import follow, rounded
+from experiments.scores import HiddenEntries, posterior_scores
 from paper.experiment import Claim, Experiment, Options, Section, verdict
-from paper.figures import STYLE, WIDTH, image_link, legend, save
-from paper.measure import HiddenEntries, draws, follow, rounded, scores
+from paper.figures import image_link, label_likelihood
 from paper.synthetic import COLUMNS, FEATURES, HIDDEN, N_DRAWS, NOISE_PRECISION, TRUE_FEATURES
 
 LENGTHS = (0, 1, 3, 5, 10, 25)
 FORMS = {"two-step": "z, then w (the paper's wording)", "blocked": "z and w together (ours)"}
 LONG = 25
-"""Burn-in of the chains by which every model is judged the second time."""
+"""The burn-in of the chains by which every model is judged a second time."""
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"rows": 100_000, "batch": 2500, "steps": 500, "scored": 5000, "seeds": 3},
     "quick": {"rows": 10_000, "batch": 500, "steps": 100, "scored": 1000, "seeds": 1},
     "tiny": {"rows": 60, "batch": 20, "steps": 3, "scored": 60, "seeds": 1},
 }
-# Log-likelihoods per entry less than this apart are called equal, and more than SEVERE apart severely worse.
-# Both are judgements, made before the full runs; the numbers stand beside every verdict.
+# Log-likelihoods per entry that differ by less than TOLERANCE count as equal, and a loss of more than SEVERE
+# counts as severe. Both are judgements, made before the full runs; every verdict comes with its numbers.
 TOLERANCE = 0.002
 SEVERE = 0.02
 
@@ -57,7 +59,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
 
     def score(progress: Progress, judged_by: int) -> float:
         chosen = algorithm("gibbs-ssvi", burn_in=judged_by, blocked=blocked, n_jobs=1)
-        return scores(draws(progress.posterior, entries, chosen, N_DRAWS, seed), entries)["log_likelihood"]
+        return posterior_scores(progress.posterior, entries, chosen, N_DRAWS, seed)["log_likelihood"]
 
     training = train(
         y, FEATURES, missing=hidden, algorithm="gibbs-ssvi", batch_size=settings["batch"], n_steps=None,
@@ -79,9 +81,9 @@ def section(records: list[Record], figures: Path) -> Section:
     parts = [
         f"Data as above, N = {settings['rows']:,}, {settings['steps']} iterations of {settings['batch']:,} "
         f"rows, 3 kept samples, mean over {n_seeds} seed{'s' * (n_seeds > 1)}. The odds of z are taken "
-        "given w, as the paper words it, or with w integrated out, as we do by default. A model predicts "
-        f"by chains of its own burn-in; in the next column all predict by chains of burn-in {LONG}, which "
-        "leaves what the training made of it.",
+        "given w, as the paper says, or with w integrated out, as we do by default. In the first column of "
+        "log-likelihoods, every model predicts by chains with the burn-in of its training; in the second, "
+        f"all models predict by chains with burn-in {LONG}, which leaves only the effect on training.",
     ]
     curves: dict[str, dict[int, list[list[float]]]] = {}
     means: dict[str, dict[str, dict[int, float]]] = {}
@@ -106,7 +108,7 @@ def section(records: list[Record], figures: Path) -> Section:
 
 
 def results_by_length(records: list[Record], form: str) -> dict[int, list[dict[str, Any]]]:
-    """The results of a form, the first seed first."""
+    """Return burn-in -> the results of one form, in the order of the seeds."""
     found: dict[int, list[dict[str, Any]]] = {}
     for record in sorted(
         records, key=lambda record: (record["settings"]["burn_in"], record["settings"]["seed"])
@@ -132,22 +134,16 @@ def results_table(means: dict[str, dict[int, float]]) -> str:
 
 def draw_figure(panels: dict[str, dict[int, list[list[float]]]], path: Path) -> None:
     with plt.rc_context(STYLE):
-        figure, all_axes = plt.subplots(
-            len(panels), 1, figsize=(WIDTH, 3.2 * len(panels)), squeeze=False, layout="constrained"
-        )
-        # One hue from light to dark, as burn-in is a quantity.
+        figure, all_axes = panels_below_each_other(len(panels), 3.2)
+        # Shades from light to dark, as burn-in is a quantity.
         shades = plt.get_cmap("viridis_r")(np.linspace(0.1, 1.0, len(LENGTHS)))
-        for axes, (title, lines) in zip(all_axes[:, 0], panels.items(), strict=True):
+        for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
             for (length, points), shade in zip(lines.items(), shades, strict=True):
                 seconds, values = zip(*points, strict=True)
                 axes.plot(seconds, values, color=shade, marker="o", label=f"burn-in {length}")
-            axes.set(
-                title=title,
-                xlabel="training time (s), log scale",
-                ylabel="predictive log-likelihood\nper hidden entry",
-                xscale="log",
-            )
-        legend(figure, all_axes[0, 0])
+            axes.set_title(title)
+            label_likelihood(axes)
+        legend(figure, all_axes[0])
         save(figure, path)
 
 
@@ -176,13 +172,13 @@ def claims_of(means: dict[str, dict[str, dict[int, float]]]) -> list[Claim]:
             verdict(*(monotone(found["own"]) for found in means.values())),
         ),
         Claim(
-            "Below a burn-in of 3 predictive power is lost severely",
+            "With a burn-in below 3, predictive power is lost severely",
             both(
                 lambda found: (
                     f"burn-in 0 loses {loss(found, 0):.4f}, burn-in 1 {loss(found, 1):.4f} against 3"
                 )
             )
-            + f"; severe is called what loses {SEVERE} per entry or more",
+            + f"; a loss of {SEVERE} per entry or more counts as severe",
             verdict(*(loss(found, length) > SEVERE for found in means.values() for length in (0, 1))),
         ),
         Claim(

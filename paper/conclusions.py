@@ -1,12 +1,11 @@
-"""What the paper concludes from all of its experiments on real data."""
+"""The conclusions that the paper draws from all of its experiments on real data."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-from benchmarks.readme import table
-
+from experiments.markdown import table
 from paper.experiment import Claim, by_wins
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 
@@ -15,7 +14,7 @@ STRUCTURED = [("gibbs-ssvi", "mimno-svi"), ("mf-ssvi", "mf-svi")]
 
 
 def table_of_all(reached: Mapping[str, Mapping[str, float]]) -> str:
-    """Every task a row, every method a column, our defaults the last but one; the best in bold."""
+    """Return a table with a row for each task and a column for each method; the best of a row is in bold."""
     columns = (*METHODS, "defaults", "cubic")
     rows = []
     for task, found in reached.items():
@@ -30,7 +29,7 @@ def table_of_all(reached: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def conclusions(reached: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    """Judge the conclusions by every task on which the five methods have been run.
+    """Judge the conclusions by all tasks on which the five methods have been run.
 
     Examples
     --------

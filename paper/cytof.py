@@ -1,13 +1,13 @@
-"""Mass cytometry, 5 % of the entries hidden, ten minutes of training for each of the five methods."""
+"""Mass cytometry with 5 % of the entries hidden: ten minutes of training for each of the five methods."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
-from paper.figures import curves, image_link
+from paper.figures import image_link, likelihood_curves
 from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import LABELS, METHODS
 
@@ -19,7 +19,7 @@ SIZES: dict[str, dict[str, Any]] = {
 PAPER_TOTALS = dict(zip(METHODS, (-1.1e6, -9.6e5, -9.4e5, -3.8e5, -3.2e5), strict=True))
 PAPER_ENTRIES = 532_000 * 40 * 0.05
 PAPER = {method: total / PAPER_ENTRIES for method, total in PAPER_TOTALS.items()}
-"""Per hidden entry."""
+"""The paper's log-likelihood per hidden entry."""
 
 
 def cells(options: Options) -> list[Cell]:
@@ -34,21 +34,19 @@ def section(records: list[Record], figures: Path) -> Section:
     some = next(iter(results.values()))
     lines = {method: results[method]["curve"] for method in METHODS if method in results}
     levels = {"": {"defaults": results["defaults"]["log_likelihood"]}} if "defaults" in results else {}
-    curves(
-        {"": lines}, figures / "cytof", xlabel="training time (s), log scale", log_time=True, levels=levels,
-        ylabel="predictive log-likelihood\nper hidden entry",
-    )  # fmt: skip
+    likelihood_curves({"": lines}, figures / "cytof", levels)
     totals = ", ".join(f"{LABELS[method]} {total:.1e}" for method, total in PAPER_TOTALS.items())
     seconds = max(result["training_seconds"] for result in results.values())
     parts = [
         f"BCR-XL ({some['n_rows']:,} cells x {some['n_columns']} proteins, arcsinh(x / 5), standardised) in "
-        "place of the paper's set (532,000 x 40), which is not public in a form we hold; K = 500, batches "
-        f"of 250, random start, one seed, {seconds / 60:.1f} minutes of training each, on one thread. "
-        f"Log-likelihood per hidden entry. The paper gives totals ({totals}); its column here has them per "
-        f"entry, of {PAPER_ENTRIES:,.0f}. It is other data, so that only the order can be compared. The "
-        "runs end by time, our defaults by themselves: the steps they make differ from machine to machine.",
+        "place of the paper's data (532,000 x 40), which is not available to us; K = 500, batches of 250, "
+        f"random start, one seed, {seconds / 60:.1f} minutes of training for each method, on one thread. The "
+        f"log-likelihood is per hidden entry. The paper gives totals ({totals}); its column here has them "
+        f"divided by its {PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be "
+        "compared. The runs end after a given time, so that their number of steps differs from machine to "
+        "machine; our defaults decide by themselves when to stop.",
         results_table(results, PAPER),
-        image_link("cytof", "Mass cytometry: log-likelihood against time, and our defaults at the end"),
+        image_link("cytof", "Mass cytometry: log-likelihood over time, and our defaults at their end"),
     ]
     said = " (totals " + ", ".join(f"{total:.1e}" for total in PAPER_TOTALS.values()) + ")"
     claims = order_claims(results, "Mass cytometry", said)

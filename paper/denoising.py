@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.images import Task
-
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
+from experiments.pictures import PictureTask
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
@@ -36,7 +35,7 @@ FIGURE = "barbara"
 def cells(options: Options) -> list[Cell]:
     found = []
     for picture in PICTURES if options.scale != "tiny" else (FIGURE,):
-        task, drawn = Task(picture, OBSERVED, NOISE), picture == FIGURE
+        task, drawn = PictureTask(picture, OBSERVED, NOISE), picture == FIGURE
         for init in ("gibbs", "random") if drawn else ("gibbs",):
             for method in METHODS:
                 show = drawn and init == "gibbs" and method in ("gibbs-ssvi", "mf-ssvi")
@@ -48,9 +47,9 @@ def cells(options: Options) -> list[Cell]:
 def section(records: list[Record], figures: Path) -> Section:
     results = select(records, "gibbs")
     parts = [
-        "50 % of the pixels observed, with Gaussian noise of 15 grey levels; otherwise as above. PSNR "
-        "against the picture without noise, over all / missing / observed pixels. The noisy pixels "
-        "themselves have 24.6 dB. Cubic interpolation takes them as they are.",
+        "50 % of the pixels are observed, with Gaussian noise of 15 grey levels; otherwise as above. The "
+        "PSNR is relative to the picture without noise, over all / missing / observed pixels. The noisy "
+        "pixels themselves have 24.6 dB. Cubic interpolation leaves them unchanged.",
         psnr_table(results, PAPER),
     ]
     panels = {

@@ -1,4 +1,4 @@
-"""Where the paper's formulas slip (docs/math.md section 7): each slip in numbers."""
+"""The slips in the paper's formulas (docs/math.md section 7), each of them shown in numbers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from skimage.data import camera
 from bpfa import Batch, ChainPosterior, GlobalPosterior, algorithm, draw_data, full_bound, posterior_draws
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import SpikeSlab
-from bpfa.model.local import LocalState
-from bpfa.model.local import LocalPosterior
 from bpfa.data import ArrayRows
 from bpfa.inference.starts import random_posterior
 from bpfa.model.features import FactorisedFeatures
+from bpfa.model.local import LocalPosterior, LocalState
 from bpfa.model.sums import LocalSums
 from bpfa.model.view import GlobalView
-from paper.cells import Cell, Context, Record
+from experiments import Array
+from experiments.cells import Cell, Context, Record
+from experiments.measure import rounded
+from experiments.pictures import HiddenPicture, psnrs
 from paper.experiment import Experiment, Options, Section
-from paper.measure import Array, rounded
-from paper.pictures import by_paper, psnrs
+from paper.pictures import restored_by_method
 
 PICTURE = {
     "full": {"side": 128, "steps": 1000, "features": 250},
@@ -37,7 +38,7 @@ PICTURE = {
 def after_a_step(
     observed: float,
 ) -> tuple[GlobalPosterior, Batch, SpikeSlab, LocalPosterior, GlobalPosterior, Array]:
-    """A posterior, rows, their local posterior, where a step of size one leads, and g_o sum E[z w^2]."""
+    """Return a posterior, rows, their local posterior, the target of a step, and g_o sum E[z w^2]."""
     drawn = draw_data(200, 5, 3, g_o=20.0, g_w=1.0, seed=0).y
     seen = np.random.default_rng(0).random(drawn.shape) < observed
     batch, local = Batch(drawn, seen), SpikeSlab()
@@ -50,7 +51,7 @@ def after_a_step(
 
 
 def mu_without_precision() -> dict[str, float]:
-    """Item 1: mu_k is a natural parameter, and needs the factor g_o."""
+    """Item 1: mu_k is a natural parameter and needs the factor g_o."""
     posterior, batch, local, q, target, _ = after_a_step(1.0)
     g_o, features = posterior.expected().g_o, target.features
     bound = {
@@ -61,7 +62,7 @@ def mu_without_precision() -> dict[str, float]:
 
 
 def shared_tau() -> dict[str, float]:
-    """Item 5: with missing entries the precision of phi differs between columns."""
+    """Item 5: where entries are missing, the precision of phi differs between columns."""
     posterior, batch, local, q, target, tau = after_a_step(0.6)
     features = target.features
     shared = np.broadcast_to((posterior.n_columns + tau)[:, None], features.tau.shape)
@@ -73,7 +74,7 @@ def shared_tau() -> dict[str, float]:
 
 
 def one_feature(pi: float = 0.3) -> tuple[GlobalView, Batch, float, float]:
-    """A row with one feature, for which all is exact: view, row, log evidence, and P(z = 1)."""
+    """Return a row with one feature, for which everything is exact: view, row, log evidence and P(z = 1)."""
     rng = np.random.default_rng(3)
     view = GlobalView(rng.normal(size=(1, 5)) * 5**-0.5, np.zeros((1, 1)), np.array([logit(pi)]), 4.0, 0.25)
     y = 0.3 * rng.normal(size=5)
@@ -86,7 +87,7 @@ def one_feature(pi: float = 0.3) -> tuple[GlobalView, Batch, float, float]:
 
 
 def odds_without_log() -> dict[str, float]:
-    """Item 2: the local bounds carry theta pi / (1 - pi), without the log."""
+    """Item 2: the local bounds contain theta pi / (1 - pi), where the log of the odds belongs."""
     view, batch, evidence, z = one_feature()
     q = SpikeSlab().fit(view, batch)
     slip = float(np.exp(view.logit[0]) - view.logit[0])
@@ -97,7 +98,7 @@ def odds_without_log() -> dict[str, float]:
 
 
 def slab_at_rest() -> dict[str, float]:
-    """Item 3: Titsias-SSVI's bound charges the weight's prior to every feature, whether it is on or not."""
+    """Item 3: the bound of Titsias-SSVI charges every feature for the prior of its weight, on or off."""
     view, batch, evidence, _ = one_feature()
     q = SpikeSlab().fit(view, batch)
     bound = float(SpikeSlab().bound(view, batch, q)[0])
@@ -149,7 +150,8 @@ def psnr_of_what(side: int, steps: int, features: int) -> dict[str, float | None
         "method": "gibbs-ssvi", "init": "gibbs", "seed": 0, "noise": 0.0, "steps": steps, "stride": 2,
         "draws": 8, "features": features,
     }  # fmt: skip
-    restored, _ = by_paper(settings, truth, np.where(missing, np.nan, truth), missing)
+    picture = HiddenPicture(truth, np.where(missing, np.nan, truth), missing)
+    restored, _ = restored_by_method(settings, picture)
     return psnrs(truth, restored, missing)
 
 
@@ -175,20 +177,20 @@ ITEMS: dict[str, tuple[Callable[..., dict[str, Any]], str]] = {
         sum_of_densities,
         "4. **The predictive likelihood sums densities over rows.** For 300 rows, 2 hidden entries each, "
         "the exact log predictive is {exact:.1f}; the log-mean-exp over 100 draws, row by row, gives "
-        "{ours:.1f}; the log of the paper's sum {paper's:.1f}.",
+        "{ours:.1f}; the log of the paper's sum is {paper's:.1f}.",
     ),
     "tau": (
         shared_tau,
         "5. **tau_k must be tau_kd where entries are missing.** With 40 % missing the precisions of a "
         "feature differ between columns by up to a factor of {spread:.2f}; the full bound is {ours:.1f} "
-        "with ours and {paper's:.1f} with one for all columns.",
+        "with ours and {paper's:.1f} with the same precision for all columns.",
     ),
     "psnr": (
         psnr_of_what,
         "6. **PSNR of which pixels?** A part of scikit-image's camera picture from 20 % of its pixels, "
         "Gibbs-SSVI: {missing:.1f} dB over missing pixels, {all:.1f} over all, {observed:.1f} over "
-        "observed ones. The paper's table does not say which it has; its pictures, with all three beside "
-        "its number, are above.",
+        "observed ones. The paper does not say which one its table shows; the tables above have all three "
+        "next to its numbers.",
     ),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from paper.cells import Cell, Record, Run
+from experiments.cells import Cell, Record, Run
 
 Verdict = Literal["holds", "holds partly", "does not hold"]
 Scale = Literal["full", "quick", "tiny"]
@@ -17,20 +17,20 @@ class Options(NamedTuple):
     """How large a run is."""
 
     scale: Scale = "full"
-    """"tiny" is for the tests: it shows that everything runs, and nothing else."""
+    """"tiny" is for the tests: it only shows that everything runs."""
     minutes: float | None = None
-    """Of training for each method on the cytometry."""
+    """Minutes of training for each method on the mass cytometry."""
     budget: float | None = None
     """Minutes for the repetitions of the synthetic experiment at its full size."""
 
 
 class Claim(NamedTuple):
-    """A claim of the paper and what we find."""
+    """A claim of the paper, and what we find."""
 
     text: str
-    """With the paper's numbers."""
+    """The claim, with the paper's numbers."""
     evidence: str
-    """With ours."""
+    """What we find, with our numbers."""
     verdict: Verdict
 
 
@@ -41,7 +41,7 @@ class Section(NamedTuple):
     body: str
     """Markdown: settings, tables, figures, and what they show."""
     reached: Mapping[str, Mapping[str, float]] = {}
-    """Task -> method -> what it reached, where the paper's five have been run; more is better."""
+    """Task -> method -> what it reached (more is better), where all five methods have been run."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Experiment:
     cells: Callable[[Options], list[Cell]]
     run: Run
     section: Callable[[list[Record], Path], Section]
-    """From the records, and the folder for figures, to the section."""
+    """A function from the records and the folder for figures to the section."""
     budgets: Callable[[Options], dict[str, float]] = field(default=lambda options: {})
-    """Minutes that a group of cells may take."""
+    """Group of cells -> minutes that it may take."""
 
 
 def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:
-    """Whether a claim that one is better than another holds always, in three quarters of the cases, or not.
+    """Judge a claim that one method is better than another by how many comparisons it wins.
 
-    Half of the comparisons is what chance gives two that are alike. `enough` says whether the difference is
-    as large as the claim has it.
+    The claim holds if all comparisons are won, and partly if three quarters are; two methods that are alike
+    would each win half of them by chance. `enough` says whether the difference is as large as claimed.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:
 
 
 def verdict(*parts: bool) -> Verdict:
-    """Whether all parts of a claim hold, some, or none.
+    """Judge a claim by whether all of its parts hold, some of them, or none.
 
     Examples
     --------

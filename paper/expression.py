@@ -1,19 +1,19 @@
-"""The figure of cell lines: gene expression, 10 % of the entries hidden, five methods against time."""
+"""The figure of the cell lines: gene expression with 10 % of the entries hidden, five methods over time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
-from paper.figures import curves, image_link
+from paper.figures import image_link, likelihood_curves
 from paper.matrices import cell, order_claims, reached, results_of, results_table, run
 from paper.methods import METHODS
 
 DATASETS = {
-    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not public in "
-    "a form we hold",
+    "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not "
+    "available to us",
     "CCLE": "an excerpt of CCLE itself (1,000 genes x 500 cell lines)",
 }
 SIZES: dict[str, dict[str, Any]] = {
@@ -35,9 +35,10 @@ def cells(options: Options) -> list[Cell]:
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Rows are genes, K = 500, batches of 250, random start, one seed; log-likelihood per hidden entry "
-        "of the standardised data. The runs end by time: the steps they make differ from machine to "
-        "machine. The paper shows a figure without numbers. Our defaults end by themselves."
+        "Rows are genes; K = 500, batches of 250, random start, one seed. The log-likelihood is per hidden "
+        "entry of the standardised data. The runs end after a given time, so that their number of steps "
+        "differs from machine to machine; our defaults decide by themselves when to stop. The paper shows a "
+        "figure without numbers."
     ]
     claims, panels, levels, found = [], {}, {}, {}
     for dataset, description in DATASETS.items():
@@ -49,12 +50,9 @@ def section(records: list[Record], figures: Path) -> Section:
             levels[dataset] = {"defaults": results["defaults"]["log_likelihood"]}
         claims += order_claims(results, f"Expression, {dataset}", " (figure)")
         found |= reached(results, f"Expression, {dataset}")
-    curves(
-        panels, figures / "expression", xlabel="training time (s), log scale", log_time=True, levels=levels,
-        ylabel="predictive log-likelihood\nper hidden entry",
-    )  # fmt: skip
+    likelihood_curves(panels, figures / "expression", levels)
     parts.append(
-        image_link("expression", "Gene expression: log-likelihood against time, and our defaults at the end")
+        image_link("expression", "Gene expression: log-likelihood over time, and our defaults at their end")
     )
     return Section(claims, "\n\n".join(parts), found)
 

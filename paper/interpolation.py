@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.images import Task
-from benchmarks.readme import table
-
-from paper.cells import Cell, Record
+from experiments.cells import Cell, Record
+from experiments.markdown import table
+from experiments.pictures import PictureTask
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import image_link
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
@@ -45,7 +44,7 @@ FIGURE = "boat"
 def cells(options: Options) -> list[Cell]:
     found = []
     for picture in PICTURES if options.scale != "tiny" else (FIGURE,):
-        task, drawn = Task(picture, OBSERVED, 0.0), picture == FIGURE
+        task, drawn = PictureTask(picture, OBSERVED, 0.0), picture == FIGURE
         for init in ("gibbs", "random", *(STARTS if drawn else ())):
             for method in METHODS:
                 curve = drawn and init not in STARTS
@@ -62,11 +61,11 @@ def section(records: list[Record], figures: Path) -> Section:
     results = {init: select(records, init) for init in ("gibbs", "random", *STARTS)}
     settings: dict[str, Any] = next(record["settings"] for record in records if "steps" in record["settings"])
     parts = [
-        f"20 % of the pixels observed, 8 x 8 patches, K = 250, batches of 250, {settings['steps']:,} "
-        "batches, start from a Gibbs run on 1000 patches (30 sweeps). PSNR in dB over all / missing / "
-        "observed pixels, of the average of what overlapping patches predict; the paper gives one PSNR and "
-        "does not say over which pixels. Our defaults, and interpolation, leave observed pixels as they "
-        "are: there they are exact.",
+        f"20 % of the pixels are observed; 8 x 8 patches, K = 250, {settings['steps']:,} batches of 250 "
+        "patches, started from a Gibbs run on 1000 patches (30 sweeps). The table shows the PSNR in dB over "
+        "all / missing / observed pixels of the average over overlapping patches; the paper gives one PSNR "
+        "and does not say over which pixels. Our defaults and interpolation leave observed pixels unchanged, "
+        "so that they are exact there.",
         psnr_table(results["gibbs"], PAPER),
         gain_table(results),
         two_steps(records),
@@ -92,13 +91,13 @@ def section(records: list[Record], figures: Path) -> Section:
 
 
 def gains(results: dict[str, Results], method: str, over: str) -> float:
-    """Mean gain of a start from a Gibbs run over our random one."""
+    """Return the mean gain of a start from a Gibbs run over our random start."""
     both = [name for name in pictures_of(results["gibbs"]) if name in pictures_of(results["random"])]
     return mean(results["gibbs"][name, method][over] - results["random"][name, method][over] for name in both)
 
 
 def gain_table(results: dict[str, Results]) -> str:
-    """What the Gibbs start gains for each method, and what other random starts reach on Boat."""
+    """Return a table of the gain by the Gibbs start, and of what other random starts reach on Boat."""
     if not pictures_of(results["random"]):
         return ""
     starts = [start for start in STARTS if (FIGURE, "mf-svi") in results[start]]
@@ -110,24 +109,22 @@ def gain_table(results: dict[str, Results]) -> str:
     ]
     headings = ["", "gain, all", "missing", "observed", "paper", "Boat: Gibbs", "random"]
     return (
-        "What the Gibbs start gains over our random start (all the variance called noise, one feature a "
-        "row), mean over the pictures; and Boat's missing pixels with other random starts, which have half "
-        "the features on, and "
-        "call all of the variance noise or a tenth of it:\n\n" + table([*headings, *starts], rows)
+        "The gain of the Gibbs start over our random start (which takes all of the variance for noise and "
+        "has one feature per row), as the mean over the pictures; and the PSNR over the missing pixels of "
+        "Boat with other random starts, which have half of the features on and take all of the variance, or "
+        "a tenth of it, for noise:\n\n" + table([*headings, *starts], rows)
     )
 
 
 def two_steps(records: list[Record]) -> str:
-    """What Boat is like where z and w are drawn one after the other."""
+    """Return a sentence about the PSNRs on Boat where z and w are drawn one after the other."""
     found = {
         settings["method"]: record["result"]
         for record in records
         if "blocked" in (settings := record["settings"])
     }
     listed = ", ".join(f"{LABELS[method]} reaches {triple(found[method])} dB" for method in found)
-    return (
-        f"With z and w drawn one after the other, as the paper words it, {listed} on Boat." if found else ""
-    )
+    return f"With z and w drawn one after the other, as the paper says, {listed} on Boat." if found else ""
 
 
 def gain_claims(results: dict[str, Results]) -> list[Claim]:
@@ -143,8 +140,8 @@ def gain_claims(results: dict[str, Results]) -> list[Claim]:
     mean_field, gibbs = gain["missing"]
     return [
         Claim(
-            "A Gibbs start gains the mean-field kinds 4.8 dB over a random one, and the Gibbs kinds 1.0 "
-            "dB: these are less sensitive to it",
+            "A Gibbs start gains 4.8 dB over a random one for the mean-field kinds, and 1.0 dB for the Gibbs "
+            "kinds, which are less sensitive to it",
             f"{mean_field:+.2f} and {gibbs:+.2f} dB over missing pixels ({gain['all'][0]:+.2f} and "
             f"{gain['all'][1]:+.2f} over all) from our random start; other random starts are in the table",
             verdict(mean_field > 3.0, abs(gibbs) < abs(mean_field)),
@@ -164,7 +161,7 @@ def schedule_claim(records: list[Record]) -> list[Claim]:
     gain, usual_gain = slow["gibbs"] - slow["random"], usual["gibbs"]["missing"] - usual["random"]["missing"]
     return [
         Claim(
-            "Step sizes (t + 1000)^-0.5, as Li et al. (2012) use, make mean field rely on its start",
+            "Step sizes (t + 1000)^-0.5, as used by Li et al. (2012), make mean field rely on its start",
             f"Boat, MF-SVI: the Gibbs start gains {gain:+.1f} dB with them ({slow['gibbs']:.1f} and "
             f"{slow['random']:.1f}), {usual_gain:+.1f} dB with t^-0.75",
             verdict(gain > usual_gain + 1.0),

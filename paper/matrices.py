@@ -1,4 +1,4 @@
-"""Real matrices with hidden entries, learned for a given time: what expression and cytof share."""
+"""Real matrices with hidden entries, learned for a given time: what expression and cytof have in common."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from benchmarks.matrices import SOURCES, Source, hide
-from benchmarks.readme import table
 
 from bpfa import BPFA, Progress, algorithm, train
-from paper.cells import Cell, Context, DataFile, Record
+from experiments import Array
+from experiments.cells import Cell, Context, Record
+from experiments.markdown import table
+from experiments.measure import all_rounded, follow, rounded
+from experiments.scores import HiddenEntries, model_scores, posterior_scores
+from experiments.tables import SOURCES, Source, hide, rows_to_score
 from paper.experiment import Claim, by_wins, verdict
-from paper.measure import Array, HiddenEntries, draws, draws_of_model, follow, rounded, scores
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 
 BATCH, N_DRAWS = 250, 20
@@ -24,72 +26,80 @@ FILES: dict[str, Source] = {
 
 
 def cell(dataset: str, method: str, *, features: int, seconds: float, rows: int | None, scored: int) -> Cell:
-    """A method on a data set for some seconds; `rows` of the data at most, and so many of them scored."""
-    source = FILES[dataset]
+    """Return the cell of a method on at most `rows` rows of a data set, of which `scored` rows are scored."""
     settings = {
         "dataset": dataset, "method": method, "features": features, "seconds": seconds, "rows": rows,
         "scored": scored, "seed": 0,
     }  # fmt: skip
-    return Cell(
-        f"{dataset}/{method}", settings, seconds * 1.15 + 20, needs=DataFile(source.file, source.origin)
-    )
+    return Cell(f"{dataset}/{method}", settings, seconds * 1.15 + 20, needs=FILES[dataset].file)
 
 
 def load(settings: dict[str, Any], context: Context) -> tuple[Array, Array]:
-    """The matrix, standardised by the columns' observed entries, and what of it is hidden."""
+    """Return the matrix, standardised by its observed entries, and which of its entries are hidden."""
     source = FILES[settings["dataset"]]
-    with np.load(context.data / source.file) as arrays:
-        values = source.values(arrays).astype(np.float64)
+    values = source.read(context.data)
     if settings["rows"] is not None:
         values = values[np.random.default_rng(0).permutation(len(values))[: settings["rows"]]]
     task = hide(values, source.hidden, settings["seed"])
-    task.train[task.hidden] = task.truth
-    return task.train, task.hidden
+    return task.complete(), task.hidden
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Train for the time that is given, and follow the predictions of hidden entries."""
+    """Train a method of the paper or our defaults, and score the predictions of hidden entries."""
     values, hidden = load(settings, context)
-    method, seed, seconds = settings["method"], settings["seed"], settings["seconds"]
-    ids = np.sort(np.random.default_rng(1).permutation(len(values))[: settings["scored"]])
-    entries = HiddenEntries.of(values, hidden, ids)
+    entries = HiddenEntries.of(values, hidden, rows_to_score(len(values), settings["scored"]))
+    learn = learn_by_defaults if settings["method"] == "defaults" else learn_by_method
+    result = learn(settings, values, hidden, entries)
     about = {"n_rows": len(values), "n_columns": values.shape[1], "n_hidden": int(hidden.sum())}
-    if method == "defaults":
-        model = BPFA(standardize=False, n_jobs=1, random_state=seed)
-        model.fit(np.where(hidden, np.nan, values))
-        posterior, predictions = model.posterior_, draws_of_model(model, entries, N_DRAWS, seed)
-        steps, training_seconds = model.n_steps_, float(model.history_["seconds"][-1])
-        about |= {
-            "steps": steps,
-            "training_seconds": rounded(training_seconds),
-            "active": posterior.n_active(),
-        }
-        about |= {"features": posterior.n_features, "step_seconds": rounded(training_seconds / steps)}
-    else:
-        chosen = algorithm(method, n_jobs=1)
+    return {**result, **about}
 
-        def measure(progress: Progress) -> float:
-            return scores(draws(progress.posterior, entries, chosen, N_DRAWS, seed), entries)[
-                "log_likelihood"
-            ]
 
-        training = train(
-            values, settings["features"], missing=hidden, algorithm=method, batch_size=BATCH, n_steps=None,
-            seed=seed, n_jobs=1,
-        )  # fmt: skip
-        followed = follow(training, measure, seconds=seconds)
-        posterior = followed.last.posterior
-        predictions = draws(posterior, entries, chosen, N_DRAWS, seed)
-        about |= {**followed.timing(), "features": settings["features"], "curve": followed.curve}
+def learn_by_defaults(
+    settings: dict[str, Any], values: Array, hidden: Array, entries: HiddenEntries
+) -> dict[str, Any]:
+    """Fit BPFA with its defaults, which decide by themselves when to stop."""
+    model = BPFA(standardize=False, n_jobs=1, random_state=settings["seed"])
+    model.fit(np.where(hidden, np.nan, values))
+    posterior, seconds = model.posterior_, float(model.history_["seconds"][-1])
     return {
-        **{name: rounded(value) for name, value in scores(predictions, entries).items()},
+        **all_rounded(model_scores(model, entries, N_DRAWS, settings["seed"])),
         "noise_std": rounded(posterior.noise_std),
-        **about,
+        "steps": model.n_steps_,
+        "training_seconds": rounded(seconds),
+        "active": posterior.n_active(),
+        "features": posterior.n_features,
+        "step_seconds": rounded(seconds / model.n_steps_),
+    }
+
+
+def learn_by_method(
+    settings: dict[str, Any], values: Array, hidden: Array, entries: HiddenEntries
+) -> dict[str, Any]:
+    """Train a method of the paper for the given time, and follow its predictions of hidden entries."""
+    method, seed = settings["method"], settings["seed"]
+    chosen = algorithm(method, n_jobs=1)
+
+    def scores(progress: Progress) -> dict[str, float]:
+        return posterior_scores(progress.posterior, entries, chosen, N_DRAWS, seed)
+
+    training = train(
+        values, settings["features"], missing=hidden, algorithm=method, batch_size=BATCH, n_steps=None,
+        seed=seed, n_jobs=1,
+    )  # fmt: skip
+    followed = follow(
+        training, lambda progress: scores(progress)["log_likelihood"], seconds=settings["seconds"]
+    )
+    return {
+        **all_rounded(scores(followed.last)),
+        "noise_std": rounded(followed.last.posterior.noise_std),
+        **followed.timing(),
+        "features": settings["features"],
+        "curve": followed.curve,
     }
 
 
 def results_of(records: list[Record], dataset: str) -> dict[str, dict[str, Any]]:
-    """Method -> result."""
+    """Return method -> result for one data set."""
     return {
         record["settings"]["method"]: record["result"]
         for record in records
@@ -98,7 +108,7 @@ def results_of(records: list[Record], dataset: str) -> dict[str, dict[str, Any]]
 
 
 def results_table(results: Mapping[str, dict[str, Any]], paper: Mapping[str, float] | None = None) -> str:
-    """A row for each method; the paper's numbers where it gives any."""
+    """Return a table with a row for each method, and the paper's numbers where it gives any."""
     headings = ["", "log-likelihood", *(["paper"] if paper else []), "MSE", "covers", "K", "in use", "steps"]
     headings += ["ms a step", "s of training"]
     rows = []
@@ -125,14 +135,14 @@ def results_table(results: Mapping[str, dict[str, Any]], paper: Mapping[str, flo
 
 
 def reached(results: Mapping[str, dict[str, Any]], where: str) -> dict[str, dict[str, float]]:
-    """What every method reached, where all have been run, our defaults among them."""
+    """Return what every method reached, including our defaults, if all methods have been run."""
     if not all(method in results for method in METHODS):
         return {}
     return {where: {method: found["log_likelihood"] for method, found in results.items()}}
 
 
 def order_claims(results: Mapping[str, dict[str, Any]], where: str, said: str) -> list[Claim]:
-    """Whether the methods stand in the paper's order."""
+    """Judge whether the methods come in the paper's order."""
     if not (found := reached(results, where).get(where)):
         return []
     wins = sum(found[one] > found[other] for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS)

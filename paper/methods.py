@@ -1,4 +1,4 @@
-"""The paper's methods by their names here: what they are called, and their colours in every figure."""
+"""The methods by the names they have in the settings: their labels, and their colours in every figure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ METHODS = {
 OTHERS = {"gibbs": "Gibbs sampler", "defaults": "our defaults", "cubic": "cubic interpolation"}
 LABELS = METHODS | OTHERS
 MEAN_FIELD_KINDS = ("mf-svi", "mf-ssvi", "titsias-ssvi")
-"""Those whose features are independent of one another within a row."""
+"""The methods whose posterior takes the features of a row to be independent of one another."""
 GIBBS_KINDS = ("mimno-svi", "gibbs-ssvi")
-# Okabe and Ito's colours, which the colour-blind can tell apart; markers for print in grey.
+"""The methods that draw the features of a row by Gibbs sampling."""
+# The colours of Okabe and Ito, which the colour-blind can tell apart; the markers are for print in grey.
 COLOURS = {
     "mf-svi": "#E69F00",
     "mf-ssvi": "#56B4E9",

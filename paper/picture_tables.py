@@ -1,4 +1,4 @@
-"""The paper's table of PSNRs with ours beside it, its figures, and what it claims of both tasks."""
+"""The paper's table of PSNRs next to ours, its figures, and its claims about both tasks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmarks.readme import table
 from imageio.v3 import imread
 from matplotlib.figure import FigureBase
 
-from paper.cells import Record
+from experiments.cells import Record
+from experiments.figures import STYLE, WIDTH, legend, save
+from experiments.markdown import table
 from paper.experiment import Claim, by_wins, verdict
-from paper.figures import STYLE, WIDTH, Lines, draw_lines, legend, save
+from paper.figures import Lines, draw_lines
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
 from paper.pictures import PICTURES
 
 KINDS = ("all", "missing", "observed")
-# dB. The paper calls 13 dB significant in its table, and 1.8 dB modest.
+# In dB. The paper calls a difference of 13 dB in its table significant, and one of 1.8 dB modest.
 SIGNIFICANT = 1.0
 Results = dict[tuple[str, str], dict[str, Any]]
 """(picture, method) -> result."""
@@ -29,7 +30,7 @@ Psnrs = dict[str, dict[str, float]]
 
 
 def select(records: list[Record], init: str) -> Results:
-    """The results with one start and the usual form, beside our defaults and interpolation."""
+    """Return the results with one start and the usual form, and those of our defaults and interpolation."""
     return {
         (settings["picture"], settings["method"]): record["result"]
         for record in records
@@ -39,17 +40,17 @@ def select(records: list[Record], init: str) -> Results:
 
 
 def pictures_of(results: Results) -> list[str]:
-    """The pictures on which all five methods have been run."""
+    """Return the pictures on which all five methods have been run."""
     return [name for name in PICTURES if all((name, method) in results for method in METHODS)]
 
 
 def triple(result: dict[str, Any]) -> str:
-    """The three PSNRs of a cell."""
+    """Return the three PSNRs of a cell as text."""
     return " / ".join("exact" if result[kind] is None else f"{result[kind]:.1f}" for kind in KINDS)
 
 
 def psnr_table(results: Results, paper: Psnrs) -> str:
-    """The paper's table: methods down, pictures across."""
+    """Return the paper's table: a row for each method and a column for each picture."""
     headings = [""] + [heading for name in PICTURES for heading in (name.capitalize(), "paper")]
     rows = []
     for method in (*METHODS, "defaults", "cubic"):
@@ -62,7 +63,7 @@ def psnr_table(results: Results, paper: Psnrs) -> str:
 
 
 def speed_table(results: Results, paper: dict[str, float]) -> str:
-    """Seconds for a batch, for pictures of one size."""
+    """Return a table of the times for a batch, for pictures of the same size."""
     large = [name for name in pictures_of(results) if name in ("boat", "barbara", "lena")]
     rows = [
         [
@@ -77,7 +78,7 @@ def speed_table(results: Results, paper: dict[str, float]) -> str:
 
 
 def reached(results: Results, over: str, task: str) -> dict[str, dict[str, float]]:
-    """What every method reached on every picture, our defaults and interpolation among them."""
+    """Return what every method reached on every picture, including our defaults and interpolation."""
     return {
         f"{task} of {name.capitalize()} (dB)": {
             method: results[name, method][over]
@@ -89,7 +90,7 @@ def reached(results: Results, over: str, task: str) -> dict[str, dict[str, float
 
 
 def closest(results: Results, paper: Psnrs, methods: Iterable[str]) -> str:
-    """How often each of the three PSNRs is the one that is closest to the paper's."""
+    """Return in words how often each of the three PSNRs is the closest to the paper's."""
     counts = Counter(
         min(KINDS, key=lambda kind: abs(found[kind] - said))
         for name in pictures_of(results)
@@ -99,12 +100,12 @@ def closest(results: Results, paper: Psnrs, methods: Iterable[str]) -> str:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Their mean."""
+    """Return the mean of the values."""
     return float(np.mean(list(values)))
 
 
 def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Claim]:
-    """What the paper says of both tasks, judged by the PSNR over missing or over all pixels."""
+    """Judge what the paper says about both tasks, by the PSNR over missing or over all pixels."""
     pictures = pictures_of(results)
     if not pictures:
         return []
@@ -125,16 +126,6 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
         average[method] for method in MEAN_FIELD_KINDS
     )
     titsias = average["titsias-ssvi"] - average["mf-ssvi"]
-    beside = "".join(
-        f"; {LABELS[method]} has {mean(results[name, method]['missing'] for name in pictures):.1f} dB over "
-        "missing pixels on average"
-        for method in ("cubic", "defaults")
-        if all((name, method) in results for name in pictures)
-    )
-    best = {
-        name: max(results[name, method]["missing"] for method in METHODS) - paper["gibbs-ssvi"][name]
-        for name in pictures
-    }
     return [
         Claim(
             f"{task}: Mimno-SVI and Gibbs-SSVI consistently and significantly outperform the mean-field "
@@ -158,24 +149,39 @@ def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Clai
             f"{titsias:+.2f} dB on average",
             verdict(titsias < 1.5),
         ),
-        Claim(
-            f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} "
-            "dB",
-            f"over missing pixels the best method is {mean(best.values()):+.1f} dB from the paper's "
-            "Gibbs-SSVI; the closest of our three PSNRs to the paper's is, for the Gibbs kinds, that "
-            f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
-            f"{closest(results, paper, MEAN_FIELD_KINDS)}{beside}",
-            verdict(abs(mean(best.values())) < 2.0),
-        ),
+        level_claim(results, paper, task),
     ]
 
 
-# Of sharpness: a difference that a reader would see.
+def level_claim(results: Results, paper: Psnrs, task: str) -> Claim:
+    """Judge the PSNRs themselves, by the best method over missing pixels."""
+    pictures = pictures_of(results)
+    others = "".join(
+        f"; {LABELS[method]} has {mean(results[name, method]['missing'] for name in pictures):.1f} dB over "
+        "missing pixels on average"
+        for method in ("cubic", "defaults")
+        if all((name, method) in results for name in pictures)
+    )
+    best = mean(
+        max(results[name, method]["missing"] for method in METHODS) - paper["gibbs-ssvi"][name]
+        for name in pictures
+    )
+    return Claim(
+        f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} dB",
+        f"over missing pixels, the best method is {best:+.1f} dB from the paper's Gibbs-SSVI; the closest of "
+        "our three PSNRs to the paper's is, for the Gibbs kinds, that "
+        f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
+        f"{closest(results, paper, MEAN_FIELD_KINDS)}{others}",
+        verdict(abs(best) < 2.0),
+    )
+
+
+# A difference in sharpness that a reader would see.
 VISIBLE = 0.05
 
 
 def blur_claim(results: Results, task: str) -> list[Claim]:
-    """The paper's reason for the difference."""
+    """Judge the reason that the paper gives for the difference: blurred pictures."""
     pictures = pictures_of(results)
     if not pictures:
         return []
@@ -188,22 +194,22 @@ def blur_claim(results: Results, task: str) -> list[Claim]:
             f"{task}: pictures by the mean-field kinds look blurred, those by the Gibbs kinds have more "
             "detail",
             f"mean difference of neighbouring pixels, as a share of the original's: {listed}; the Gibbs "
-            f"kinds have {by:+.2f}, and {VISIBLE} is called visible",
+            f"kinds have {by:+.2f}, and a difference of {VISIBLE} counts as visible",
             by_wins(wins, len(GIBBS_KINDS) * len(MEAN_FIELD_KINDS), enough=by >= VISIBLE),
         )
     ]
 
 
 def caption(what: str) -> str:
-    """The caption of such a figure."""
+    """Return the caption of a figure made by `draw_figure`."""
     return (
-        f"{what}: PSNR against time for both starts, and a part of the picture. Points are restored from "
-        "every fourth patch along an axis and fewer draws, and so lie below the table"
+        f"{what}: PSNR over time for both starts, and a part of the picture. The points are restored from "
+        "every fourth patch along each axis and with fewer draws, so that they lie below those of the table"
     )
 
 
 def draw_figure(panels: dict[str, Lines], picture: str, over: str, figures: Path) -> bool:
-    """Curves for both starts and four pictures, as in the paper; whether there was anything to draw."""
+    """Draw curves for both starts and four pictures, as in the paper; return False if anything is missing."""
     names = {f"{picture}-truth": "original", f"{picture}-seen": "what is seen"}
     names |= {f"{picture}-{method}": LABELS[method] for method in ("gibbs-ssvi", "mf-ssvi")}
     files = {title: figures / "pictures" / f"{name}.jpg" for name, title in names.items()}
@@ -218,7 +224,7 @@ def draw_figure(panels: dict[str, Lines], picture: str, over: str, figures: Path
             axes.set_title(title, fontsize=10)
             axes.set_axis_off()
         save(figure, figures / picture, ["png"])
-        # Pictures would make this file large, and gain nothing by it.
+        # The SVG is without the pictures, which would only make the file large.
         curves = plt.figure(figsize=(WIDTH, 6.4), layout="constrained")
         draw_panels(curves, panels, over)
         save(curves, figures / picture, ["svg"])
@@ -226,7 +232,7 @@ def draw_figure(panels: dict[str, Lines], picture: str, over: str, figures: Path
 
 
 def draw_panels(figure: FigureBase, panels: dict[str, Lines], over: str) -> None:
-    """Draw the curves of both starts, on the same scales."""
+    """Draw the curves of both starts on the same scales."""
     all_axes = figure.subplots(2, 1, sharex=True, sharey=True)
     for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
         draw_lines(axes, lines)
@@ -236,7 +242,7 @@ def draw_panels(figure: FigureBase, panels: dict[str, Lines], over: str) -> None
 
 
 def curves_of(records: list[Record], picture: str, init: str) -> Lines:
-    """The curves of a picture with one start."""
+    """Return the curves of a picture with one start."""
     return {
         method: result["curve"]
         for method in METHODS

@@ -1,45 +1,46 @@
-"""RESULTS.md, written from the stored records: never typed."""
+"""RESULTS.md, which is written from the stored records and never by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.readme import table
-
-from paper.cells import Record, Store
+from experiments.cells import Record, Store
+from experiments.markdown import text_table
 from paper.conclusions import conclusions, table_of_all
 from paper.experiment import Claim, Experiment, Section
 
 HEAD = """# The paper, reproduced
 
 Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
-Process*, ICML 2015: each experiment again, and each claim beside what we find. This page is written by
-`python -m paper` from the records in `results/`; nothing on it is typed by hand.{kind}
+Process*, ICML 2015: every experiment is run again, and every claim is compared with what we find. This page
+is written by `python -m paper` from the records in `results/`; nothing on it is written by hand.{kind}
 
-The methods run in the paper's form (independent features, all weights counted, step sizes t^-0.75, a = b =
-10, c = 1, d = 10, e = f = 1, data of mean 0 and variance 1) but for three things. Its slips are corrected
-(last section). The local bounds are climbed by ten sweeps of exact coordinate updates, where the paper uses
-gradient descent. And z and w of a feature are drawn together, where the paper's wording is one after the
-other; burn-in and interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` as they
-come; on pictures they have the time of the others, on matrices they end by themselves. Every run has one
-thread; times are of training alone, its start included.
+The methods run in the form that the paper gives them (independent features, all weights counted, step sizes
+t^-0.75, a = b = 10, c = 1, d = 10, e = f = 1, data of mean 0 and variance 1), apart from three things. The
+slips in its formulas are corrected (see the last section). The local bounds are climbed by ten sweeps of
+exact coordinate updates, where the paper uses gradient descent. And z and w of a feature are drawn together,
+where the paper draws them one after the other; the sections on burn-in and interpolation show both. 'Our
+defaults' are `BPFA()`, `inpaint` and `denoise` with their default settings. On pictures they have as much
+time as the other methods; on matrices they decide by themselves when to stop. Every run has one thread, and
+times are those of training alone, including its start.
 
-A claim that one kind of method is better holds where it wins every comparison, and partly where it wins three
-quarters of them. Pictures and matrices have one seed each, so that a small difference there means nothing.
+A claim that one kind of method is better holds if that kind wins every comparison, and holds partly if it
+wins three quarters of them. There is only one seed for pictures and matrices, so that small differences there
+mean nothing.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
 hidden entry (matrices). The best of a row is bold.
 """
 KINDS = {
-    True: "\n\n**These are quick runs**, which show that everything works; their numbers are not the result.",
+    True: "\n\n**These are quick runs**, which only show that everything works; their numbers do not count.",
     False: "",
 }
 
 
 def write_report(experiments: list[Experiment], output: Path, *, quick: bool) -> Path:
-    """Write the page from whatever is stored."""
+    """Write the page from the records that are stored."""
     claims: list[tuple[Claim, str]] = []
     reached: dict[str, Mapping[str, float]] = {}
     bodies = []
@@ -67,7 +68,7 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         "## Every claim",
         f"{len(claims)} claims: {', '.join(counts)}.",
     ]
-    page.append(left_aligned(["", "the paper says", "we find", "", ""], rows))
+    page.append(text_table(["", "the paper says", "we find", "", ""], rows))
     if reached:
         page += ["## All methods, and our defaults, in one table", ALL.strip(), table_of_all(reached)]
     page += bodies
@@ -77,24 +78,18 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
 
 
 def results_path(output: Path, experiment: Experiment) -> Path:
-    """Where the records of an experiment are."""
+    """Return the file in which the records of an experiment are stored."""
     return output / "results" / f"{experiment.name}.json"
 
 
-def left_aligned(headings: list[str], rows: list[list[str]]) -> str:
-    """A table of text, in which a bar is no border."""
-    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
-    return table(headings, escaped).replace("---:", "---")
-
-
 def anchor(experiment: Experiment) -> str:
-    """How Markdown names the link to a heading."""
+    """Return the name that Markdown gives to the heading of an experiment."""
     kept = [letter for letter in experiment.title.lower() if letter.isalnum() or letter in " -"]
     return "".join(kept).replace(" ", "-")
 
 
 def about(records: list[Record], experiment: Experiment) -> str:
-    """Time, seeds and machine."""
+    """Return a line about the time, the seeds and the machine."""
     if not records:
         return ""
     minutes = sum(record["seconds"] for record in records) / 60

@@ -1,4 +1,4 @@
-"""Figure 1: data drawn from the model; two of the variational methods beside the uncollapsed sampler."""
+"""Figure 1: data drawn from the model; two variational methods compared with the uncollapsed sampler."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.readme import table
 
 from bpfa import BPFA, Progress, algorithm, draw_data, train
-from paper.cells import Cell, Context, Record
+from bpfa.prediction.scores import PosteriorDraw
+from experiments import Array
+from experiments.cells import Cell, Context, Record
+from experiments.markdown import table
+from experiments.measure import all_rounded, follow, rounded
+from experiments.scores import HiddenEntries, draw_scores, model_scores, posterior_scores
 from paper.experiment import Claim, Experiment, Options, Section, verdict
-from paper.figures import curves, image_link
-from paper.measure import Array, Draw, HiddenEntries, draws, draws_of_model, follow, rounded, scores
+from paper.figures import image_link, likelihood_curves
 from paper.methods import LABELS
 
 COLUMNS, TRUE_FEATURES, FEATURES, HIDDEN = 40, 80, 150, 0.075
@@ -23,8 +26,8 @@ N_DRAWS = 20
 PAPER_MSE = {"gibbs-ssvi": (0.022, 0.002), "mf-ssvi": (0.027, 0.004), "gibbs": (0.020, 0.002)}
 PAPER_SECONDS = {"gibbs-ssvi": 1.5, "mf-ssvi": 0.6, "gibbs": 7.6}
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    # The paper does not say how many rows an iteration has. From its times, 1.5 s for 6 sweeps beside 7.6 s
-    # for one sweep over 100,000 rows, they were 2,000 to 3,500.
+    # The paper does not say how many rows an iteration has. By its times, 1.5 s for 6 sweeps compared with
+    # 7.6 s for one sweep over 100,000 rows, there were 2,000 to 3,500.
     "full": {
         "large": {"rows": 100_000, "batch": 2500, "steps": 500, "sweeps": 100, "scored": 5000},
         "small": {"rows": 10_000, "batch": 500, "steps": 500, "sweeps": 100, "scored": 5000},
@@ -59,7 +62,7 @@ def budgets(options: Options) -> dict[str, float]:
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
-    """All methods of the paper on one data set, or our defaults."""
+    """Run all methods of the paper on one data set, or our defaults."""
     seed, n_rows = settings["seed"], settings["rows"]
     data = draw_data(n_rows, COLUMNS, TRUE_FEATURES, g_o=NOISE_PRECISION, g_w=1.0, seed=seed)
     hidden = np.random.default_rng(seed).random(data.y.shape) < HIDDEN
@@ -71,7 +74,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     else:
         found = {method: learn(method, y, hidden, entries, settings) for method in METHODS}
     for result in found.values():
-        # In the units of the data as drawn, where the noise alone has 0.01.
+        # In the units of the data as drawn, in which the noise alone makes 0.01.
         result["mse"] = rounded(result["mse"] * std**2)
     return {"std": rounded(std), **found}
 
@@ -79,7 +82,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
 def learn(
     method: str, y: Array, hidden: Array, entries: HiddenEntries, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Train one method and score it."""
+    """Train one method of the paper and score it."""
     seed = settings["seed"]
     chosen = algorithm(method, n_jobs=1)
     training = train(
@@ -92,58 +95,59 @@ def learn(
 
     def score(progress: Progress) -> dict[str, float]:
         if method == "gibbs":
-            return scores(chain.kept(), entries)
-        return scores(draws(progress.posterior, entries, chosen, N_DRAWS, seed), entries)
+            kept = chain.kept()
+            return draw_scores(kept, entries, n_draws=len(kept))
+        return posterior_scores(progress.posterior, entries, chosen, N_DRAWS, seed)
 
     followed = follow(
         training,
         (lambda progress: score(progress)["log_likelihood"]) if settings["curve"] else None,
         n_steps=settings["sweeps" if method == "gibbs" else "steps"],
     )
-    final = {name: rounded(value) for name, value in score(followed.last).items()}
+    final = all_rounded(score(followed.last))
     curve = {"curve": followed.curve} if settings["curve"] else {}
     return {**final, **followed.timing(), "noise_std": rounded(followed.last.posterior.noise_std), **curve}
 
 
 class Chain:
-    """What the sampler predicts by its own states, z and w included, as a chain that is never begun anew."""
+    """The predictions of the sampler by its own states, z and w included: one chain, never restarted."""
 
     def __init__(self, entries: HiddenEntries) -> None:
         self.rows = entries.batch.ids
-        self.states: deque[Draw] = deque(maxlen=N_DRAWS)
+        self.states: deque[PosteriorDraw] = deque(maxlen=N_DRAWS)
         self.n_sweeps = 0
 
     def seen(self, progress: Progress) -> Progress:
-        """Take in a sweep."""
+        """Keep the state after a sweep."""
         view = progress.posterior.views[-1]
-        prediction = progress.posterior.state.x[self.rows] @ view.phi
-        self.states.append(Draw(prediction, view.g_o))
+        x = progress.posterior.state.x[self.rows]
+        self.states.append(PosteriorDraw(x, view.phi, view.g_o, view.g_w))
         self.n_sweeps = progress.step
         return progress
 
-    def kept(self) -> list[Draw]:
-        """The newest states, at most half of all: the others are burn-in."""
+    def kept(self) -> list[PosteriorDraw]:
+        """Return the newest states, at most half of all: the others are burn-in."""
         return list(self.states)[-max(1, self.n_sweeps // 2) :]
 
 
 def learn_by_defaults(y: Array, hidden: Array, entries: HiddenEntries, seed: int) -> dict[str, Any]:
-    """BPFA as it comes."""
+    """Fit BPFA with its defaults and score it."""
     model = BPFA(standardize=False, n_jobs=1, random_state=seed)
     model.fit(np.where(hidden, np.nan, y))
-    found = scores(draws_of_model(model, entries, N_DRAWS, seed), entries)
+    found = all_rounded(model_scores(model, entries, N_DRAWS, seed))
     timing = {"steps": model.n_steps_, "training_seconds": rounded(model.history_["seconds"][-1])}
-    return {name: rounded(value) for name, value in found.items()} | timing
+    return found | timing
 
 
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
-        "Data drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100; 7.5 % of the entries "
-        "hidden; K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how many rows "
-        "an iteration has. The seed of a repetition is its number. MSE of the hidden entries in the units "
-        "of the data as drawn, in which noise alone makes 0.010; log-likelihood per hidden entry of the "
-        "standardised data; 'covers' is the share of hidden entries inside their 95 % interval. The sampler "
-        "predicts by its own chain, which is never begun anew. Our defaults end by "
-        "themselves."
+        "The data are drawn from the prior: 40 columns, 80 features, g_w = 1, g_obs = 100. 7.5 % of the "
+        "entries are hidden; K = 150, random start, burn-in 3 and 3 kept samples. The paper does not say how "
+        "many rows an iteration has. The seed of a repetition is its number. The MSE of the hidden entries "
+        "is in the units of the data as drawn, in which noise alone makes 0.010; the log-likelihood is per "
+        "hidden entry of the standardised data; 'covers' is the share of the hidden entries inside their "
+        "95 % interval. The sampler predicts by its own chain, which is never restarted. Our defaults decide "
+        "by themselves when to stop."
     ]
     claims: list[Claim] = []
     for size in ("large", "small"):
@@ -161,10 +165,7 @@ def section(records: list[Record], figures: Path) -> Section:
     with_curve = [record for record in records if record["settings"].get("curve")]
     for record in with_curve[:1]:
         lines = {method: record["result"][method]["curve"] for method in METHODS}
-        curves(
-            {"": lines}, figures / "synthetic", xlabel="training time (s), log scale",
-            ylabel="predictive log-likelihood\nper hidden entry", log_time=True,
-        )  # fmt: skip
+        likelihood_curves({"": lines}, figures / "synthetic")
         n_rows = record["settings"]["rows"]
         parts.append(
             image_link("synthetic", f"Figure 1: log-likelihood against time, N = {n_rows:,}, seed 0")
@@ -211,7 +212,7 @@ def results_table(records: list[Record], by_defaults: list[Record]) -> str:
 
 
 def above(records: list[Record], one: str, other: str, name: str) -> bool:
-    """Whether one method has more of something than another, beyond what chance makes of them."""
+    """Return whether one method has more of something than another, by more than two standard errors."""
     difference = values(records, one, name) - values(records, other, name)
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
     return bool(difference.mean() > 2 * error)
@@ -246,7 +247,7 @@ def claims_of(records: list[Record]) -> list[Claim]:
             verdict(abs(closeness) < 0.15),
         ),
         Claim(
-            "The sampler reaches a higher predictive likelihood than both",
+            "The sampler reaches a higher predictive likelihood than both variational methods",
             listed(likelihood, ".3f"),
             verdict(*(above(records, gibbs, method, "log_likelihood") for method in (ours, mean_field))),
         ),
@@ -263,7 +264,7 @@ def claims_of(records: list[Record]) -> list[Claim]:
         Claim(
             "An iteration of the sampler takes five times one of Gibbs-SSVI (7.6 s and 1.5 s), and that of "
             "MF-SSVI less than half (0.6 s)",
-            f"{listed(iteration, '.3f')} s; that of MF-SSVI has 10 sweeps of coordinate ascent",
+            f"{listed(iteration, '.3f')} s; an iteration of MF-SSVI has 10 sweeps of coordinate ascent",
             verdict(iteration[gibbs] > 2 * iteration[ours], iteration[mean_field] < iteration[ours]),
         ),
     ]

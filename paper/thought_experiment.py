@@ -1,6 +1,6 @@
-"""The thought experiment: rows that are one vector plus noise, weights of 1, two features that resemble it.
+"""The thought experiment: rows that are one vector plus noise, weights of 1, and two features close to it.
 
-The local steps are written out here, as those of the package learn the weights.
+The local steps are written out here, because those of the package also learn the weights.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmarks.readme import table
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -19,10 +18,13 @@ from bpfa import Batch, GlobalPosterior, Priors, Schedule
 from bpfa.model.features import FactorisedFeatures
 from bpfa.model.sums import LocalMoments, LocalSums
 from bpfa.model.view import GlobalView
-from paper.cells import Cell, Context, Record
+from experiments import Array
+from experiments.cells import Cell, Context, Record
+from experiments.figures import STYLE, WIDTH, legend, save
+from experiments.markdown import table
+from experiments.measure import rounded
 from paper.experiment import Claim, Experiment, Options, Section, verdict
-from paper.figures import STYLE, WIDTH, image_link, legend, save
-from paper.measure import Array, rounded
+from paper.figures import image_link
 
 COLUMNS, ROWS, BATCH, NOISE_VARIANCE = 10, 1000, 100, 0.05
 SIZES = {
@@ -30,7 +32,8 @@ SIZES = {
     "quick": {"seeds": 3, "steps": 100},
     "tiny": {"seeds": 1, "steps": 3},
 }
-# A = g_o |f|^2, how loud the vector is in the noise; the paper's setting with 10 columns has about 200.
+# Values of A = g_o |f|^2, the strength of the vector relative to the noise; the paper's setting with 10
+# columns has about 200.
 LOUDNESS = (1.0, 3.0, 4.5, 6.0, 10.0, 20.0, 200.0)
 ASCENT_SWEEPS, GRADIENT_STEPS, GRADIENT_SIZE = 50, 100, 0.02
 BURN_IN, KEPT = 3, 3
@@ -44,7 +47,7 @@ OUTCOMES = ("0", "f", "2f")
 
 
 def drive(view: GlobalView, values: Array, other: Array, k: int) -> Array:
-    """Log odds of z_k given the other feature's z, or its expectation."""
+    """Return the log odds of z_k given z of the other feature, or its expectation."""
     explained = values - other[:, None] * view.phi[1 - k]
     s = (view.phi[k] ** 2 + view.v[k]).sum()
     odds: Array = view.logit[k] + view.g_o * (explained @ view.phi[k] - s / 2)
@@ -52,7 +55,7 @@ def drive(view: GlobalView, values: Array, other: Array, k: int) -> Array:
 
 
 def coordinate(view: GlobalView, values: Array, rng: np.random.Generator) -> list[Array]:
-    """Mean field: each theta in turn set to its optimum, from a random start; nothing is drawn."""
+    """Mean field: set each theta in turn to its optimum, from a random start; nothing is drawn."""
     theta = rng.random((len(values), 2))
     for _ in range(ASCENT_SWEEPS):
         for k in range(2):
@@ -61,18 +64,18 @@ def coordinate(view: GlobalView, values: Array, rng: np.random.Generator) -> lis
 
 
 def gradient(view: GlobalView, values: Array, rng: np.random.Generator) -> list[Array]:
-    """Mean field: gradient ascent of the local bound, as in the paper, from theta = 1/2."""
+    """Mean field: climb the local bound by gradient ascent from theta = 1/2, as the paper does."""
     odds = np.zeros((len(values), 2))
     for _ in range(GRADIENT_STEPS):
         theta = expit(odds)
         wanted = np.column_stack([drive(view, values, theta[:, 1 - k], k) for k in range(2)])
-        # The bound's slope in theta is wanted - odds; in the odds it has theta (1 - theta) before it.
+        # The gradient of the bound in theta is wanted - odds; that in the odds is theta (1 - theta) times it.
         odds += GRADIENT_SIZE * theta * (1 - theta) * (wanted - odds)
     return [expit(odds)]
 
 
 def gibbs(view: GlobalView, values: Array, rng: np.random.Generator) -> list[Array]:
-    """Draws of z: the states kept after the burn-in."""
+    """Gibbs sampling: return the draws of z that are kept after the burn-in."""
     z = np.zeros((len(values), 2))
     kept = []
     for sweep in range(BURN_IN + KEPT):
@@ -91,7 +94,7 @@ METHODS: dict[str, Callable[[GlobalView, Array, np.random.Generator], list[Array
 
 
 def outcomes(states: list[Array]) -> list[float]:
-    """Probabilities that a prediction uses none, one or both of the features."""
+    """Return the probabilities that a prediction uses none, one or both of the features."""
     first, second = np.concatenate(states).T
     none, both = (1 - first) * (1 - second), first * second
     return [rounded(float(value)) for value in (none.mean(), (1 - none - both).mean(), both.mean())]
@@ -106,7 +109,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Both parts: a local step at features that are exactly f, and training from features near f."""
+    """Run both parts: a local step at features that are exactly f, and training from features near f."""
     rng = np.random.default_rng(settings["seed"])
     f = rng.normal(size=COLUMNS)
     noise = rng.normal(size=(ROWS, COLUMNS))
@@ -114,7 +117,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     for loudness in LOUDNESS:
         g_o = loudness / float(f @ f)
         view = GlobalView(np.tile(f, (2, 1)), np.zeros((2, 1)), np.zeros(2), g_o, 1.0)
-        # A row that is f itself, many times: only the start and the draws differ.
+        # All rows are f itself: only the starts and the draws differ.
         rows = np.tile(f, (ROWS, 1))
         states = {name: METHODS[name](view, rows, rng) for name in METHODS}
         theta = states["coordinate"][0]
@@ -131,7 +134,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
 def train(
     name: str, values: Array, f: Array, settings: dict[str, Any], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """The algorithm of the paper with this local step, from features near f and pi near 1/2."""
+    """Run the algorithm of the paper with this local step, from features near f and pi near 1/2."""
     posterior = GlobalPosterior(
         priors=Priors(), n_rows=ROWS, a=np.full(2, ROWS / 2), b=np.full(2, ROWS / 2), c=ROWS / 2,
         d=ROWS / 2 * NOISE_VARIANCE, e=1.0, f=1.0,
@@ -147,7 +150,7 @@ def train(
         posterior = posterior.step(LocalSums.average(sums), schedule(step), view.g_o)
     view = posterior.sampled(rng)
     states = METHODS[name](view, values, rng)
-    # Predictions drawn from q; each is called after the nearest multiple of f.
+    # Predictions are drawn from q, and each is counted as the multiple of f that is nearest to it.
     z = np.concatenate([rng.random(state.shape) < state for state in states])
     predictions = z @ view.phi
     error = ((predictions - f) ** 2).sum(axis=1).mean() / float(f @ f)
@@ -162,7 +165,7 @@ def train(
 
 
 def optimum(loudness: float) -> float:
-    """The larger s of the best (s, 1 - s): s = sigmoid(A (s - 1/2)), which has only s = 1/2 where A <= 4."""
+    """Return the larger s of the optimum (s, 1 - s): s = sigmoid(A (s - 1/2)), which is 1/2 where A <= 4."""
     if loudness <= 4.0:
         return 0.5
     return (
@@ -173,7 +176,7 @@ def optimum(loudness: float) -> float:
 
 
 def exact(loudness: float) -> list[float]:
-    """Exact posterior probabilities of 0, f and 2f at pi = 1/2, y = f."""
+    """Return the exact posterior probabilities of 0, f and 2f for pi = 1/2 and y = f."""
     weights = np.array([np.exp(-loudness / 2), 2.0, np.exp(-loudness / 2)])
     return [float(weight) for weight in weights / weights.sum()]
 
@@ -219,12 +222,13 @@ def section(records: list[Record], figures: Path) -> Section:
         f"{n_seeds} seed{'s' * (n_seeds > 1)}. With both features equal to f, the local bound has the "
         "optimum (s, 1 - s) with s = sigmoid(A (s - 1/2)), A = g_o |f|^2. Where A <= 4 that is s = 1/2; "
         "where A is larger, s = 1/2 is a saddle, and the optima lie close to (0, 1) and (1, 0). The "
-        f"paper's setting has A near {loudness:.0f}. Probabilities of the predictions 0 / f / 2f:",
+        f"paper's setting has A near {loudness:.0f}. The last columns show the probabilities of the "
+        "predictions 0 / f / 2f:",
         table(["A", "s predicted", "s found", "theta_1 + theta_2", "exact", *LOCAL.values()], local_rows),
-        f"Trained for {records[0]['settings']['steps']} steps of {BATCH} rows from features near f (mean "
-        "theta or z of the two features, probabilities of predictions near 0 / f / 2f, squared error of a "
-        "prediction drawn from q as a share of |f|^2, and the learned noise variance). The features move "
-        "too: where both are on, each becomes a part of f.",
+        f"The next table is after training for {records[0]['settings']['steps']} steps of {BATCH} rows from "
+        "features near f. It shows the mean theta or z of the two features, the probabilities of predictions "
+        "near 0 / f / 2f, the squared error of a prediction drawn from q relative to |f|^2, and the learned "
+        "noise variance. The features move, too: where both are on, each becomes a part of f.",
         table(["", "theta", "0 / f / 2f", "error", "noise"], trained_rows),
         image_link(
             "thought-experiment", "The thought experiment: where the local optimum is, and what is predicted"
@@ -289,7 +293,7 @@ def claims_of(local: dict[float, Any], trained: dict[str, Any]) -> list[Claim]:
             verdict(stuck < 0.9, gradient_one < 0.9, coordinate_one < 0.9),
         ),
         Claim(
-            "Gibbs-SSVI draws (0, 1) or (1, 0), and little or no probability is on both or neither",
+            "Gibbs-SSVI draws (0, 1) or (1, 0), with little or no probability of both or neither",
             f"f is predicted with probability {loud['gibbs'][1]:.3f} at A = 200, {gibbs_one:.3f} after "
             "training",
             verdict(gibbs_one > 0.95 and float(loud["gibbs"][1]) > 0.95),

@@ -1,4 +1,4 @@
-"""The ablation and the ideas: every cell runs, what was stopped goes on, and what is found is added up."""
+"""The ablation and the ideas: every cell runs, a run that was stopped resumes, and the tables are right."""
 
 import json
 from itertools import islice
@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import ablation, tried
-from benchmarks.ablation import Choice, grid, joint_line, main, markdown, settled, time_to
 from builders import natural
 from imageio.v3 import imwrite
 
-from bpfa import Schedule, algorithm
+from benchmarks import ablation, ablation_page, tried
+from benchmarks.ablation import main
+from benchmarks.ablation_grid import Choice, grid
+from benchmarks.ablation_page import joint_line, markdown, seconds_to_settle, time_to
+from benchmarks.learning_problems import PROBLEMS, load
+from bpfa import ALGORITHMS, Schedule, algorithm
 from bpfa._support.philox import Stream
 from bpfa.data import read_batches
 from bpfa.inference.starts import random_posterior
@@ -20,7 +23,7 @@ from bpfa.inference.svi import svi_step
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A picture and a matrix made up here, and problems as small as they go."""
+    """Make up a picture and a matrix, and make the problems as small as possible."""
     data, results = tmp_path / "data", tmp_path / "results"
     rng = np.random.default_rng(0)
     for name in ("images", "cytof"):
@@ -31,9 +34,8 @@ def small(tmp_path, monkeypatch):
     )
     np.savez(data / "cytof" / "bcr_xl.npz", X=rng.gamma(2.0, 20.0, size=(150, 6)))
     sizes = {"n_features": 5, "batch_size": 60, "scored": 30, "n_draws": 2}
-    problems = {name: problem._replace(**sizes) for name, problem in ablation.PROBLEMS.items()}
-    for module in (ablation, tried):
-        monkeypatch.setattr(module, "PROBLEMS", problems)
+    for name, problem in list(PROBLEMS.items()):
+        monkeypatch.setitem(PROBLEMS, name, problem._replace(**sizes))
     monkeypatch.setattr(tried, "RESULTS", results / "tried.json")
     monkeypatch.setattr(ablation, "RESULTS", results / "ablation.json")
     monkeypatch.setattr(ablation, "FIGURE", results / "ablation")
@@ -41,8 +43,8 @@ def small(tmp_path, monkeypatch):
 
 
 def test_the_grid_has_every_cell_that_exists():
-    assert len(list(grid(ablation.PROBLEMS["cytometry"]))) == 23
-    cells = list(grid(ablation.PROBLEMS["house 20 %"]))
+    assert len(list(grid(PROBLEMS["cytometry"]))) == 23
+    cells = list(grid(PROBLEMS["house 20 %"]))
     assert len(cells) == len(set(cells)) == 25
     assert [str(cell) for cell in cells if cell.dropout] == [
         f"gibbs-ssvi, {features}, active weights, 10% hidden" for features in ("factorised", "joint")
@@ -50,7 +52,7 @@ def test_the_grid_has_every_cell_that_exists():
     assert [str(cell) for cell in cells if cell.init == "principal"] == [
         f"gibbs-ssvi, {features}, active weights, from components" for features in ("factorised", "joint")
     ]
-    assert {cell.algorithm for cell in cells} == set(ablation.ALGORITHMS) - {"gibbs"}
+    assert {cell.algorithm for cell in cells} == set(ALGORITHMS) - {"gibbs"}
     assert not any(cell.features == "joint" and cell.algorithm.endswith("-svi") for cell in cells)
 
 
@@ -89,9 +91,9 @@ def test_times_are_read_off_curves():
     assert time_to([[1.0, 0.0], [4.0, 2.0], [8.0, 1.0]], 1.0) == pytest.approx(2.0)
     assert time_to([[1.0, 0.0], [4.0, 2.0]], 2.5) is None
     # 99 % of the way from knowing nothing to the end.
-    low, high = ablation.NOTHING, ablation.NOTHING + 1.0
-    assert settled([[1.0, low], [10.0, high], [100.0, high]]) == pytest.approx(10**0.99)
-    assert settled([[1.0, low - 1], [10.0, low - 2]]) == 10.0
+    low, high = ablation_page.NOTHING, ablation_page.NOTHING + 1.0
+    assert seconds_to_settle([[1.0, low], [10.0, high], [100.0, high]]) == pytest.approx(10**0.99)
+    assert seconds_to_settle([[1.0, low - 1], [10.0, low - 2]]) == 10.0
 
 
 def test_joint_features_are_compared_with_the_papers_form():
@@ -118,9 +120,9 @@ def test_every_idea_is_tried(small, capsys):
 
 
 def test_without_an_idea_it_is_the_method_as_it_is(small):
-    """The loop of the ideas, with none, makes the steps that `train` makes."""
-    data = ablation.load("cytometry", Path(small[1]), 0)
-    problem = ablation.PROBLEMS["cytometry"]
+    """Without any idea, the loop of the ideas makes the same steps as `train`."""
+    data = load("cytometry", Path(small[1]), 0)
+    problem = PROBLEMS["cytometry"]
     one_epoch = -(-data.rows.n_rows // problem.batch_size)
     steps = tried.training(data.rows, problem, tried.Idea(), 0)
     *_, ours = islice(steps, one_epoch)
@@ -141,8 +143,8 @@ def test_without_an_idea_it_is_the_method_as_it_is(small):
 
 
 def test_rescaled_features_have_weights_of_one_variance(small):
-    """What a feature and its weights explain together is as before, and to rescale again changes nothing."""
-    problem, data = ablation.PROBLEMS["cytometry"], ablation.load("cytometry", Path(small[1]), 0)
+    """A feature and its weights explain the same together, and rescaling again changes nothing."""
+    problem, data = PROBLEMS["cytometry"], load("cytometry", Path(small[1]), 0)
     *_, last = islice(tried.training(data.rows, problem, tried.Idea(), 0), 20)
     before = last.posterior
     after, again = tried.rescaled(before), tried.rescaled(tried.rescaled(before))

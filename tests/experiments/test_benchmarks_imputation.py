@@ -1,11 +1,12 @@
-"""The baselines that bpfa is measured against do what they say: else the comparison is worth nothing."""
+"""The baselines that bpfa is compared with do what they say; otherwise the comparison would be worthless."""
 
 import numpy as np
 import pytest
+
 from benchmarks import factor_analysis, iterative_pca
 from benchmarks.baselines import column_means
 from benchmarks.imputation import cells, markdown, scores
-from benchmarks.matrices import hide, missing_file
+from experiments.tables import SOURCES, hide
 
 
 def drawn(n_rows, missing, seed=0):
@@ -93,7 +94,7 @@ def test_scores_of_a_perfect_prediction_and_of_the_means():
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    line = missing_file("cytometry", tmp_path)
+    line = SOURCES["cytometry"].file.missing_from(tmp_path)
     assert "bcr_xl.npz" in line
     assert "\n" not in line
 

@@ -1,4 +1,4 @@
-"""The paper's experiments run, resume and write their page; with data made up here, as small as they go."""
+"""The experiments of the paper run, resume and write their page, on small data made up here."""
 
 import json
 import re
@@ -6,15 +6,18 @@ import re
 import numpy as np
 import pytest
 from imageio.v3 import imwrite
-from paper.__main__ import EXPERIMENTS, NAMES, main
-from paper.cells import Cell, Context, Store, run_cells
-from paper.experiment import Options, verdict
-from paper.interpolation import PAPER, PAPER_SECONDS
-from paper.measure import Draw, HiddenEntries, draws, draws_of_model, follow, scores
-from paper.report import write_report
-from paper.thought_experiment import exact, optimum
 
 from bpfa import BPFA, Progress
+from bpfa.prediction.scores import PosteriorDraw
+from experiments.cells import Cell, Context, Store
+from experiments.measure import follow
+from experiments.runs import run_cells
+from experiments.scores import HiddenEntries, draw_scores, model_scores, posterior_scores
+from paper.__main__ import EXPERIMENTS, NAMES, main
+from paper.experiment import Options, verdict
+from paper.interpolation import PAPER, PAPER_SECONDS
+from paper.report import write_report
+from paper.thought_experiment import exact, optimum
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +38,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def finished(data, tmp_path_factory):
-    """Everything, run once."""
+    """Run everything once."""
     output = tmp_path_factory.mktemp("paper")
     assert main(["all", "--tiny", "--jobs", "1", "--data", str(data), "--output", str(output)]) == 0
     return output
@@ -156,12 +159,13 @@ def test_scores_are_those_of_the_mixture_of_draws():
     truth = rng.normal(size=(400, 5))
     hidden = rng.random(truth.shape) < 0.5
     entries = HiddenEntries.of(truth, hidden, np.arange(400))
-    found = scores([Draw(np.zeros_like(truth), 1.0), Draw(np.zeros_like(truth), 1.0)], entries)
+    right, wrong = (PosteriorDraw(np.full((400, 1), x), np.ones((1, 5)), 1.0, 1.0) for x in (0.0, 1e3))
+    found = draw_scores([right, right], entries, n_draws=2)
     expected = -0.5 * np.log(2 * np.pi) - 0.5 * (truth[hidden] ** 2).mean()
     assert found["log_likelihood"] == pytest.approx(expected)
     assert found["coverage"] == pytest.approx(0.95, abs=0.02)
-    # A wrong draw costs at most log 2 a row beside a right one, whatever it says.
-    with_wrong = scores([Draw(np.zeros_like(truth), 1.0), Draw(np.full_like(truth, 1e3), 1.0)], entries)
+    # A wrong draw next to a right one costs at most log 2 for each row, however wrong it is.
+    with_wrong = draw_scores([right, wrong], entries, n_draws=2)
     assert with_wrong["log_likelihood"] == pytest.approx(
         expected - np.log(2) * hidden.any(axis=1).sum() / hidden.sum()
     )
@@ -203,10 +207,10 @@ def test_a_model_with_noise_by_column_is_scored_in_the_units_of_the_data():
     model = BPFA(4, standardize=False, max_steps=300, random_state=0).fit(holed)
     assert model.noise_ratio_.max() > 3 * model.noise_ratio_.min()
     entries = HiddenEntries.of(y, hidden, np.arange(len(y)))
-    found = scores(draws_of_model(model, entries, 50, 0), entries)
+    found = model_scores(model, entries, 50, 0)
     mse = ((model.impute(holed) - y)[hidden] ** 2).mean()
     assert found["mse"] == pytest.approx(mse, rel=0.05)
     assert found["log_likelihood"] == pytest.approx(model.held_out_score(y, hidden).log_likelihood, abs=0.05)
-    # The posterior alone speaks of other units.
-    wrong = scores(draws(model.posterior_, entries, model.settings_.chosen(1), 50, 0), entries)
+    # The posterior by itself is in other units.
+    wrong = posterior_scores(model.posterior_, entries, model.settings_.make_algorithm(1), 50, 0)
     assert wrong["log_likelihood"] < found["log_likelihood"] - 0.5

@@ -207,9 +207,35 @@ def score_rows(
     With `integrated`, the weights of every draw are integrated out where the algorithm lets them: the same
     quantity with less variance. With `units`, one a column, entries are scored as multiplied by them.
     """
+    draws = posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream)
     integrated = integrated and algorithm.draws_z_given_globals
+    return score_draws(draws, batch, truth, held_out, n_draws=n_draws, integrated=integrated, units=units)
+
+
+def score_draws(
+    draws: Iterable[PosteriorDraw],
+    batch: Batch,
+    truth: Array,
+    held_out: NDArray[np.bool_],
+    *,
+    n_draws: int,
+    integrated: bool = False,
+    units: Array | None = None,
+) -> HeldOutScore:
+    """Score the held-out entries of some rows by draws that predict them, `n_draws` in number.
+
+    `batch`, `integrated` and `units` are as in `score_rows`, which makes the draws itself.
+
+    Examples
+    --------
+    >>> truth, held_out = np.zeros((2, 3)), np.ones((2, 3), dtype=bool)
+    >>> exact = PosteriorDraw(np.zeros((2, 1)), np.zeros((1, 3)), g_o=1.0, g_w=1.0)
+    >>> score = score_draws([exact], Batch(truth, ~held_out), truth, held_out, n_draws=1)
+    >>> round(score.log_likelihood, 4), score.mse
+    (-0.9189, 0.0)
+    """
     log_likelihood, mean = np.full(len(batch), -np.inf), np.zeros(truth.shape)
-    for draw in posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream):
+    for draw in draws:
         if integrated:
             log_density, expected = log_predictive(
                 draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, held_out

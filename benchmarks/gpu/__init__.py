@@ -1,0 +1,1 @@
+"""The speed of a GPU: `python -m benchmarks.gpu`."""

@@ -1,0 +1,54 @@
+"""The pages on which the tables of the benchmarks stand, and the result files from which they are made.
+
+A section of a page begins with the marker `<!-- name -->` and ends with `<!-- end -->`. Moving a section to
+another page takes two steps: its markers move there, and the page is changed here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "benchmarks" / "README.md"
+ACCURACY = ROOT / "benchmarks" / "ACCURACY.md"
+NOTES = ROOT / "docs" / "notes"
+
+
+class Section(NamedTuple):
+    """Where a section stands, and what it is made from."""
+
+    page: Path
+    results: Path
+
+
+SECTIONS = {
+    "peers": Section(README, RESULTS / "kernels.json"),
+    "sparse": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels-sparse.json"),
+    "methods": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
+    "ceilings": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
+    "growth": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
+    "memory": Section(README, RESULTS / "memory.json"),
+    "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
+    "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
+    "images": Section(ACCURACY, RESULTS / "images.json"),
+    "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
+    "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
+    "gpu": Section(README, RESULTS / "gpu.json"),
+    "ablation": Section(NOTES / "ablation.md", RESULTS / "ablation.json"),
+    "tried": Section(NOTES / "tried.md", RESULTS / "tried.json"),
+}
+
+
+def link_from(section: str, file: Path) -> str:
+    """Return the path of a file relative to the page of a section, as Markdown wants it.
+
+    Examples
+    --------
+    >>> link_from("tried", ROOT / "benchmarks" / "figures" / "ablation.png")
+    '../../benchmarks/figures/ablation.png'
+    """
+    return Path(os.path.relpath(file, SECTIONS[section].page.parent)).as_posix()

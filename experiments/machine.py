@@ -1,0 +1,35 @@
+"""The machine that an experiment runs on, and how many threads it may use there."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables from which numerical libraries learn how many threads they may use."""
+
+
+def processor() -> str:
+    """Return the name of the processor, as far as the system gives it."""
+    information = Path("/proc/cpuinfo")
+    for line in information.read_text().splitlines() if information.exists() else []:
+        if line.startswith("model name"):
+            return line.split(":")[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine() -> str:
+    """Return the name of the processor and its number of cores."""
+    return f"{processor()}, {os.cpu_count()} cores"
+
+
+def thread_limit(n_threads: int) -> dict[str, str]:
+    """Return the environment that gives numerical libraries this many threads.
+
+    Examples
+    --------
+    >>> thread_limit(1)["OMP_NUM_THREADS"]
+    '1'
+    """
+    return dict.fromkeys(THREAD_VARIABLES, str(n_threads))
