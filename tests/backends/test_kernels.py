@@ -22,6 +22,7 @@ from bpfa._support import _native
 from bpfa._support.philox import MAX_ROW_ID, Stream
 from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
+from bpfa.backends.kernel_methods import PRECISION_RANGE
 from bpfa.model.local import LocalState
 from bpfa.model.view import GlobalView
 
@@ -237,7 +238,7 @@ def test_features_whose_columns_a_row_lacks(g_o):
 
 def test_weights_that_are_all_but_zero(monkeypatch):
     """Squares of such weights vanish, and must not make a feature be listed once for every sample."""
-    monkeypatch.setitem(kernels.local.RANGE, "float32", (0.0, np.inf))
+    monkeypatch.setitem(PRECISION_RANGE, "float32", (0.0, np.inf))
     view, batch, draws = problem(10, N=40, K=64, D=8)
     view = view._replace(logit=np.full(64, 30.0), g_w=1e38, g_o=1e-11)
     method = kernels.Gibbs(burn_in=0, n_samples=50)

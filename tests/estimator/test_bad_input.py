@@ -11,6 +11,7 @@ import bpfa
 from bpfa import ArrayRows, Batch, ChainPosterior, GlobalPosterior, Priors, Schedule
 from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs, MeanField, SpikeSlab
+from bpfa.data import ShuffledEpochs
 from bpfa.inference import starts as initialise
 from bpfa.inference.sampler import gibbs_sampler
 from bpfa.inference.svi import svi
@@ -259,17 +260,18 @@ CALLS = {
             "rows": ArrayRows(Y),
             "posterior": POSTERIOR,
             "algorithm": bpfa.algorithm("mf-svi"),
+            "visits": ShuffledEpochs(2, STREAM),
             "n_steps": 1,
-            "batch_size": 2,
             "schedule": Schedule(),
             "stream": STREAM,
         },
         {
             "posterior": [random_posterior(RNG, N + 1, K, D), random_posterior(RNG, N, K, D + 1)],
             "n_steps": STEPS,
-            **dict.fromkeys(("batch_size", "first_step"), INTEGER),
+            "first_step": INTEGER,
         },
     ),
+    "ShuffledEpochs": (ShuffledEpochs, {"batch_size": 2, "stream": STREAM}, {"batch_size": INTEGER}),
     "gibbs_sampler": (
         gibbs_sampler,
         {"rows": ArrayRows(Y), "view": VIEW, "priors": Priors(), "n_steps": 1, "stream": STREAM},

@@ -216,7 +216,7 @@ class _Training:
             try:
                 self.state.check_finite()
             except ValueError as error:
-                raise NonFiniteError(self.step, self.state, str(error)) from error
+                raise NonFiniteError(self.step, self.state.host(), str(error)) from error
 
     def _due(self, step: int) -> bool:
         between = SWEEPS_BETWEEN_SCORES if self.settings.algorithm == "gibbs" else STEPS_BETWEEN_SCORES

@@ -46,4 +46,4 @@ class NonFiniteError(ArithmeticError):
             "in the attribute `posterior` of this error. Are the columns of the data on a scale near 1?"
         )
         self.step = step
-        self.posterior = posterior.host()
+        self.posterior = posterior

@@ -44,7 +44,7 @@ def svi_step(
         )
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
-        raise NonFiniteError(step, posterior, str(error)) from error
+        raise NonFiniteError(step, posterior.host(), str(error)) from error
 
 
 def _moved(posterior: Any, batch: Any, algorithm: Algorithm, *, step: int, rho: float, stream: Stream) -> Any:
