@@ -268,10 +268,11 @@ class TestStopping:
     def test_epochs_and_steps(self):
         assert model(max_steps=None, max_epochs=2).fit(X).n_steps_ == 8
         assert model(max_steps=5, max_epochs=2).fit(X).n_steps_ == 5
-        assert model(max_steps=None, batch_size=None, init="random").fit(X).n_steps_ == 2000
+        few = X[:40]
+        assert model(max_steps=None, batch_size=None, init="random").fit(few).n_steps_ == 2000
         # More features than components that say what the noise is have to be learned from the start.
-        assert model(max_steps=None, batch_size=None).fit(X).n_steps_ == 2000
-        assert model(n_components=4, max_steps=None, batch_size=None).fit(X).n_steps_ == 100
+        assert model(max_steps=None, batch_size=None).fit(few).n_steps_ == 2000
+        assert model(n_components=4, max_steps=None, batch_size=None).fit(few).n_steps_ == 100
         assert model(max_steps=None, max_epochs=3, algorithm="gibbs").fit(X).n_steps_ == 3
 
     def test_time(self):

@@ -32,8 +32,11 @@ DTYPES = [
 FAST = {"n_components": 2, "max_steps": 3, "random_state": 0}
 
 
+ANY_NUMBER = st.integers(1, 7)
+
+
 @st.composite
-def matrices(draw, n_columns=st.integers(1, 7)):
+def matrices(draw, n_columns=ANY_NUMBER):
     """Arrays of any kind, most of which are matrices of numbers that a model can be fitted to."""
     usual = draw(st.integers(0, 3)) > 0
     dtype = np.dtype(draw(st.sampled_from(DTYPES[:5] if usual else DTYPES)))
