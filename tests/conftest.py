@@ -23,8 +23,25 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Long repetitions of what other tests run too: counting their lines would cost much time and add no line.
+NOT_MEASURED = (
+    "tests/golden",
+    "tests/experiments",
+    "test_geweke",
+    "test_enumeration",
+    "test_fuzzed_input",
+    "test_sklearn",
+    "test_epochs_and_steps",
+    "test_killed_ten_times",
+)
+
+
 def pytest_collection_modifyitems(items):
-    """Skip the tests that need a GPU where none can be used."""
+    """Skip the tests that need a GPU where none can be used, and measure the coverage of those that count."""
+    for item in items:
+        repeats = any(name in item.nodeid for name in NOT_MEASURED)
+        if repeats or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("no_cover")
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     problem = cuda_problem() if on_gpu else None
     if problem is not None:
