@@ -110,7 +110,11 @@ def test_use_works_or_says_why(method):
             except (ValueError, TypeError, ArithmeticError):
                 outcomes["refused"] += 1
                 return
-            check_finite(result)
+            if method == "score":
+                # The logarithm of a density may be too small for floating point.
+                assert not np.isnan(result)
+            else:
+                check_finite(result)
             outcomes["used"] += 1
 
     check()
