@@ -1,4 +1,4 @@
-"""A small table with holes, and files of it."""
+"""A small table with missing entries, and functions that write it to files."""
 
 import flowio
 import numpy as np
