@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 
 # All tests but the slow ones, and which lines of the package they ran.
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto --cov
+	$(BIN)/python -m pytest -n auto --cov=bpfa
 
 # The statistical checks that take long and of which `make test` runs a shorter version.
 test-slow: $(VENV)/installed
