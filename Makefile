@@ -4,18 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
+.PHONY: demo test test-slow lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
 
+# All tests but the slow ones, and which lines of the package they ran.
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --cov=bpfa
+
+# The statistical checks that take long and of which `make test` runs a shorter version.
+test-slow: $(VENV)/installed
+	$(BIN)/python -m pytest -n auto -m slow
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 bench: $(VENV)/installed
@@ -35,9 +41,17 @@ paper-quick: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[paper]'
 	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA) --quick
 
-# For the tests of the report, which are skipped where there is no browser.
+# Debian's browser for the tests of the report, which are skipped where there is none. Nothing is done where it is
+# installed already.
+AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo) env DEBIAN_FRONTEND=noninteractive
+
 browser:
-	apt-get install --yes --no-install-recommends chromium chromium-driver
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \
+	  echo "chromium and chromedriver are installed"; \
+	else \
+	  $(AS_ROOT) apt-get update --quiet && \
+	  $(AS_ROOT) apt-get install --quiet --yes --no-install-recommends chromium chromium-driver; \
+	fi
 
 # A build of its own with the address and undefined-behaviour sanitizers, whose runtime must be loaded first.
 # Python's own leaks are not ours to report.

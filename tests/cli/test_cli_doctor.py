@@ -61,6 +61,5 @@ def test_a_failure_is_found_and_told(run, monkeypatch, test):
 @pytest.mark.parametrize(("there", "said"), [(None, "none found"), ("/bin/false", "does not answer")])
 def test_gpu(monkeypatch, there, said):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: there)
-    monkeypatch.setattr(doctor.subprocess, "run", doctor.subprocess.run)
     assert said in doctor.gpu()
     assert "CPU is used" in doctor.gpu()

@@ -42,6 +42,7 @@ def test_any_ids_in_any_order():
     batch = rows.take(ids)
     np.testing.assert_array_equal(batch.ids, ids)
     np.testing.assert_array_equal(batch.observed, windows(observed, (3, 2))[ids])
+    np.testing.assert_array_equal(batch.values, windows(np.where(observed, values, 0), (3, 2))[ids])
 
 
 def test_a_picture_that_is_no_block_of_memory():

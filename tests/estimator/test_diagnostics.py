@@ -351,10 +351,24 @@ def test_predictive_draws():
 def test_every_kind_of_model_can_be_read(algorithm):
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = BPFA(4, algorithm=algorithm, max_steps=5, random_state=0).fit(X)
+    frames = {}
     for name in METHODS:
-        frame = getattr(model, name)(X) if name in OF_DATA else getattr(model, name)()
-        again = getattr(model, name)(X) if name in OF_DATA else getattr(model, name)()
-        pandas.testing.assert_frame_equal(frame, again)
+        frames[name], again = (
+            getattr(model, name)(X) if name in OF_DATA else getattr(model, name)() for _ in range(2)
+        )
+        pandas.testing.assert_frame_equal(frames[name], again)
+    np.testing.assert_array_equal(frames["component_summary"]["usage"], model.component_probabilities_)
+    assert frames["component_summary"]["in_use"].sum() == model.n_components_used_
+    assert frames["variance_explained"]["n_entries"].sum() == X.size
+    assert (frames["variance_explained"]["variance_explained"] < 1).all()
+    assert len(frames["top_columns"]) == 4 * 3
+    assert frames["calibration"]["coverage"].between(0, 1).all()
+    assert (frames["calibration"]["width"] > 0).all()
+    assert (frames["residuals"]["n_entries"] == 60).all()
+    # Residuals of standardised columns, in units of the noise that the model has found.
+    signal = model.inverse_transform(model.transform(X))
+    expected = ((X - signal) / model.noise_std_).mean(axis=0)
+    np.testing.assert_allclose(frames["residuals"]["mean"], expected, atol=0.1)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,6 +11,7 @@ import pytest
 from builders import natural, random_posterior
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from bpfa import BPFA, ChainPosterior, draw_data
@@ -185,6 +186,24 @@ def test_any_document_is_a_value_error(document, tmp_path_factory):
         BPFA.load(path)
 
 
-def test_document_is_plain_json(model_file):
-    _, document = read_model(model_file)
-    assert json.loads(json.dumps(document)) == document
+def test_document_is_plain_json(model_file, fitted):
+    """Any program that reads safetensors and JSON can read a model; NaN would not be JSON."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    with safe_open(model_file, framework="numpy") as file:
+        text = file.metadata()["bpfa"]
+        mean = file.get_tensor("mean")
+    document = json.loads(text, parse_constant=refuse)
+    assert document == read_model(model_file)[1]
+    assert document["parameters"]["n_components"] == 3
+    assert document["n_steps"] == 3
+    np.testing.assert_array_equal(mean, fitted.mean_)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_document_that_is_not_json_is_not_written(tmp_path, value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_model(tmp_path / "a", {}, {"value": value})
+    assert os.listdir(tmp_path) == []

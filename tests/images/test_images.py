@@ -178,9 +178,13 @@ def test_every_pixel_is_restored_at_any_stride(camera, mask, stride):
 
 @pytest.mark.parametrize("algorithm", ["gibbs", "titsias-ssvi", "mf-svi", "mimno-svi"])
 def test_other_algorithms(camera, mask, algorithm):
-    result = inpaint(camera[:24, :24], mask[:24, :24], algorithm=algorithm, **TINY)
+    image, missing = camera[:24, :24], mask[:24, :24]
+    result = inpaint(image, missing, algorithm=algorithm, **TINY | {"max_steps": 60, "n_draws": 8})
     assert result.model.settings_.algorithm == algorithm
     assert result.image.dtype == np.uint8
+    np.testing.assert_array_equal(result.image[~missing], image[~missing])
+    level = np.full(image.shape, image[~missing].mean())
+    assert bpfa.psnr(image, result.image, missing) > bpfa.psnr(image, level, missing) + 8
 
 
 def test_settings_reach_the_fit(camera, mask):
@@ -280,19 +284,23 @@ def test_bad_input_gets_one_clear_line(call, error, message):
     assert "\n" not in str(caught.value)
 
 
-# Peak memory of a process of its own, in MiB.
+# By how much the peak memory of a process of its own grows, in MiB.
 MEMORY = """
 import re
 import numpy as np
 from bpfa.images import inpaint
 
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+
+before = peak()
 y, x = np.mgrid[:2048, :2048]
 image = (128 + 60 * np.sin(x / 9.0) + 60 * np.cos(y / 7.0)).astype(np.uint8)
 mask = np.random.default_rng(0).random(image.shape) < 0.8
-# Every second patch along both axes is restored: a quarter of the time.
-result = inpaint(image, mask, patch_size=8, stride=2, n_components=16, max_steps=2, n_draws=2)
+# Every fourth patch along both axes is restored, to save time.
+result = inpaint(image, mask, patch_size=8, stride=4, n_components=16, max_steps=2, n_draws=2)
 assert result.image.shape == image.shape
-print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(peak() - before)
 """
 
 
@@ -300,10 +308,11 @@ print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 def test_memory_is_that_of_some_pictures():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    peak = int(done.stdout) / 1024
-    print(f"{peak:.0f} MiB")
-    # The patches alone would take 320 MiB, their weights 128 MiB, and predictions 512 MiB.
-    assert peak < 600
+    grown = float(done.stdout)
+    print(f"{grown:.0f} MiB")
+    # It grows by some 220 MiB. The 4 million patches would take 1 GiB in single precision, and two
+    # predictions of each patch that is restored 128 MiB.
+    assert 0 < grown < 300
 
 
 def test_progress_is_quiet_in_pipes(camera, mask, capfd):

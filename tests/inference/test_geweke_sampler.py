@@ -76,17 +76,23 @@ def geweke(sampler_class, local, n_replicates, **form):
     )
 
 
+# A mistake as large as those below is found with 300 replicates; the slow tests find smaller ones.
+N_REPLICATES = [300, pytest.param(2000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("n_replicates", N_REPLICATES)
 @pytest.mark.parametrize("blocked", [True, False])
-def test_sampler_leaves_the_joint_distribution(methods, blocked):
-    assert geweke(GibbsSampler, methods.Gibbs(blocked=blocked), n_replicates=2000) > RIGHT
+def test_sampler_leaves_the_joint_distribution(methods, blocked, n_replicates):
+    assert geweke(GibbsSampler, methods.Gibbs(blocked=blocked), n_replicates) > RIGHT
 
 
+@pytest.mark.parametrize("n_replicates", N_REPLICATES)
 @pytest.mark.parametrize(
     ("features", "weights"), [("joint", "all"), ("factorised", "active"), ("joint", "active")]
 )
-def test_other_draws_of_features_and_weights_leave_it_too(features, weights):
+def test_other_draws_of_features_and_weights_leave_it_too(features, weights, n_replicates):
     form = {"features": features, "weight_precision": weights}
-    assert geweke(GibbsSampler, bpfa.backends.cpu.Gibbs(), n_replicates=2000, **form) > RIGHT
+    assert geweke(GibbsSampler, bpfa.backends.cpu.Gibbs(), n_replicates, **form) > RIGHT
 
 
 class Tampered:

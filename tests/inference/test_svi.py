@@ -266,8 +266,14 @@ def test_joint_features_with_missing_entries(name):
     missing = np.random.default_rng(0).random(data.y.shape) < 0.2
     run = train(data.y, 6, missing=missing, algorithm=name, features="joint", n_steps=5, seed=0)
     if ALGORITHMS[name].view == "sampled":
-        *_, last = run
-        assert last.posterior.features.P.shape == (8, 6, 6)
+        first, *_, last = run
+        P = last.posterior.features.P
+        assert P.shape == (8, 6, 6)
+        # Every column has a precision matrix of its own, with correlations in it, and the noise comes down.
+        assert (np.ptp(P, axis=0) > 0).all()
+        assert (np.abs(P - P * np.eye(6)).max(axis=(1, 2)) > 1).all()
+        assert (np.linalg.eigvalsh(P) > 0).all()
+        assert last.posterior.noise_std < 0.8 * first.posterior.noise_std
     else:
         with pytest.raises(ValueError, match=f"features='joint': '{name}' sees expectations"):
             next(run)

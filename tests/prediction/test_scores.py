@@ -146,9 +146,14 @@ def test_missing_entries_are_neither_seen_nor_scored():
     posterior, chosen = posterior_for("mf-svi"), algorithm("mf-svi")
     y = np.where(HIDDEN, Y, np.nan)
     y[1] = Y[1]
-    score = held_out_score(posterior, y, HIDDEN, chosen, seed=0)
+    score = held_out_score(posterior, y, HIDDEN, chosen, n_draws=5, seed=0)
     assert score.n_entries == HIDDEN.sum()
-    assert score.mse != held_out_score(posterior, Y, HIDDEN, chosen, seed=0).mse
+    assert score.mse != held_out_score(posterior, Y, HIDDEN, chosen, n_draws=5, seed=0).mse
+    # Nothing is observed but the second row, in which nothing is hidden.
+    seen, stream = Batch(np.where(np.arange(N)[:, None] == 1, Y, np.nan)), Stream.from_seed(0)
+    draws = posterior_draws(posterior, seen, chosen, n_draws=5, stream=stream.child("prediction"))
+    prediction = sum(draw.mean for draw in draws) / 5
+    np.testing.assert_allclose(score.mse, ((Y - prediction)[HIDDEN] ** 2).mean())
 
 
 def test_psnr_of_three_regions():

@@ -1,3 +1,7 @@
+"""The pages of a report: what they show, and that they are whole and harmless by themselves."""
+
+import base64
+import io
 import re
 
 import numpy as np
@@ -14,6 +18,12 @@ pytest.importorskip("jinja2")
 Image = pytest.importorskip("PIL.Image")
 
 RNG = np.random.default_rng(0)
+
+
+def pixels_of(address):
+    """The picture in the address of an image."""
+    data = base64.b64decode(address.removeprefix("data:image/png;base64,"))
+    return np.asarray(Image.open(io.BytesIO(data)))
 
 
 def restored(shape, name="a.png", **axes):
@@ -40,14 +50,22 @@ def test_images_of_all_kinds(tmp_path, shape, axes):
     assert page.startswith("<!doctype html>")
     for part in ("Before and after", "Uncertainty", "Dictionary", "The fit", "Settings", "Run it again"):
         assert part in page
-    assert page.count('<li data-use="') == result.model.n_components_used_
+    assert page.count('<li data-use="') == result.model.n_components_used_ > 0
     assert "bpfa inpaint a.png b.png" in page
+    after = pixels_of(re.search(r'class="after" src="([^"]*)"', page)[1])
+    shown = frame(result.image, axes.get("channel_axis"), axes.get("stack_axis"))
+    assert after.shape == shown.shape
+    assert np.corrcoef(after.ravel(), shown.ravel())[0, 1] > 0.99
 
 
 def test_patches_that_are_not_square(tmp_path):
     values = RNG.normal(size=(20, 16))
     result = inpaint(values, values > 1, patch_size=(3, 5), n_components=4, max_steps=5, random_state=0)
-    assert "Dictionary" in image_report(result, Picture(tmp_path / "a.npy", values), patch_size=(3, 5))
+    page = image_report(result, Picture(tmp_path / "a.npy", values), patch_size=(3, 5))
+    addresses = re.findall(r'<img src="([^"]*)" alt="Feature \d+"', page)
+    assert len(addresses) == result.model.n_components_used_ > 0
+    for address, component in zip(addresses, result.model.components_, strict=False):
+        np.testing.assert_array_equal(pixels_of(address), atom(component, (3, 5)))
 
 
 def test_nothing_comes_from_elsewhere_and_nothing_is_executed(tmp_path):
@@ -92,7 +110,11 @@ def test_the_columns_shown_are_those_that_weigh_most():
 def test_large_pictures_become_small():
     noise = RNG.integers(0, 256, (1200, 2400, 3), dtype=np.uint8)
     assert len(picture_uri(noise)) < 1.4 * MAX_BYTES
-    assert picture_uri(noise[:8, :8]).startswith("data:image/png;base64,")
+    height, width, _ = pixels_of(picture_uri(noise)).shape
+    assert width == pytest.approx(2 * height, rel=0.01)
+    assert width > 400
+    # A small one is shown as it is.
+    np.testing.assert_array_equal(pixels_of(picture_uri(noise[:8, :8])), noise[:8, :8])
 
 
 def test_frames():
@@ -108,11 +130,11 @@ def test_pixels():
     np.testing.assert_array_equal(grey(values, 0, 10), [[0, 128], [255, 0]])
     alpha = grey(values, 0, 10, np.isnan(values))
     np.testing.assert_array_equal(alpha[..., 1], [[255, 255], [255, 0]])
-    assert grey(np.ones((2, 2)), 1, 1).shape == (2, 2)
+    np.testing.assert_array_equal(grey(np.ones((2, 2)), 1, 1), np.zeros((2, 2)))
     ends = colour_map(np.array([[0.0, 7.0, 99.0]]), 7.0)
     np.testing.assert_array_equal(ends, [[[0x44, 0x01, 0x54], [0xFD, 0xE7, 0x25], [0xFD, 0xE7, 0x25]]])
     np.testing.assert_array_equal(atom(np.array([-2.0, 0, 1, 2]), (2, 2)), [[0, 128], [191, 255]])
-    assert atom(np.zeros(12), (2, 2)).shape == (2, 2, 3)
+    np.testing.assert_array_equal(atom(np.zeros(12), (2, 2)), np.full((2, 2, 3), 128))
 
 
 def test_charts():
@@ -128,7 +150,11 @@ def test_charts():
     assert (np.diff(points[:, 1]) >= 0).all()
     assert not line_chart(steps, np.full(len(steps), np.nan), title="a", x_label="b")
     for values in ([3.0, 3.0], [0.0, 0.0], [-2.0, -2.0], [1e-300, 2e-300], [1e12, 1e12 + 1]):
-        assert "nan" not in line_chart(np.array([1, 2]), np.array(values), title="", x_label="")
+        drawn = line_chart(np.array([1, 2]), np.array(values), title="", x_label="")
+        numbers = re.search(r'points="(.*?)"', drawn)[1].replace(",", " ").split()
+        assert len(numbers) == 4
+        assert np.isfinite(np.array(numbers, dtype=float)).all()
+        assert "nan" not in drawn
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (3, 480), (-0.7, -0.69), (0, 1e-9), (0, 7e8)])

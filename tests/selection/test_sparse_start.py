@@ -69,8 +69,13 @@ def test_what_comes_with_them(parameters, start, dropout, steps):
     assert fit_limits(parameters, settings, 1000, 20).max_steps == steps
 
 
+@pytest.mark.slow
 def test_single_entries_are_not_fitted():
-    """With more features than columns the noise would sink, step by step, and predictions with it."""
+    """With more features than columns and no dropout the noise sinks step by step and predictions worsen.
+
+    It takes all 500 steps to see. `test_what_comes_with_them` checks that a fit has dropout by default, and
+    tests/backends/test_dropout.py what it does.
+    """
     rng = np.random.default_rng(0)
     x = (rng.random((1000, 60)) < 0.04) * rng.normal(size=(1000, 60))
     X = x @ rng.normal(size=(60, 30)) + 0.3 * rng.normal(size=(1000, 30))

@@ -13,13 +13,13 @@ MASKS = ("full", "random", "one entry", "empty row")
 
 
 def random_view(rng, K, D, kind="sampled", g_o=4.0, g_w=0.25):
-    """A view in which every feature of a row is neither surely on nor surely off."""
+    """Return a view under which it is uncertain, for every feature of a row, whether it is on."""
     v = rng.uniform(0.05, 0.5, size=(K, D)) if kind == "expected" else np.zeros((K, 1))
     return GlobalView(rng.normal(size=(K, D)) * D**-0.5, v, rng.normal(size=K), g_o, g_w)
 
 
 def random_mask(rng, N, D, kind="random"):
-    """Which entries are observed; the last row is the special one."""
+    """Return which entries are observed; the kind may ask for a special last row."""
     observed = rng.random((N, D)) < 0.6
     if kind == "full":
         observed[:] = True
@@ -35,7 +35,7 @@ def random_batch(rng, N, D, mask="random"):
 
 
 def random_posterior(rng, n_rows, K, D, per_column=True, joint=False, weight_precision="all"):
-    """A posterior with wide, unequal factors, so that no term of a bound can hide."""
+    """Return a posterior with wide and unequal factors, so that every term of a bound has an effect."""
     return GlobalPosterior(
         priors=Priors(a=2.0, b=3.0, c0=1.5, d0=0.7, e0=2.5, f0=1.2),
         n_rows=n_rows,
@@ -61,13 +61,13 @@ def random_features(rng, K, D, per_column=True, joint=False):
 
 
 def natural(posterior):
-    """Every natural parameter by name."""
+    """Return every natural parameter by its name."""
     features = {field.name: getattr(posterior.features, field.name) for field in fields(posterior.features)}
     return {name: getattr(posterior, name) for name in "abcdef"} | features
 
 
 def data_with_holes(N=600, D=12, K=5, share=0.4, seed=0):
-    """A matrix drawn from the model, in single precision as rows are kept on a device; NaN is missing."""
+    """Return a matrix drawn from the model, rounded to single precision as on a device; NaN is missing."""
     y = draw_data(N, D, K, g_o=100.0, g_w=1.0, seed=seed).y
     rounded = y.astype(np.float32).astype(np.float64)
     return np.where(np.random.default_rng(seed).random(y.shape) < share, np.nan, rounded)

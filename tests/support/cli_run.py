@@ -1,4 +1,4 @@
-"""Run the command line within the process of a test."""
+"""Run the command line in the process of the test itself."""
 
 import json
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Ran(NamedTuple):
 
 
 def runner(capfd):
-    """Return a function that runs `bpfa` with arguments and returns its status and what it printed."""
+    """Return a function that runs `bpfa` with some arguments and returns its exit status and its output."""
 
     def run(*arguments):
         capfd.readouterr()
@@ -32,7 +32,7 @@ def runner(capfd):
 
 
 def refused(ran, *words, status=2):
-    """Check that a command failed as it should: one line that says why, and nothing else."""
+    """Check that a command failed as it should: it printed one line that says why, and nothing else."""
     assert ran.status == status, ran
     assert ran.out == ""
     assert ran.err.startswith("bpfa: ")

@@ -1,9 +1,9 @@
-"""The kernels of the GPU as they are compiled: a source and its macros."""
+"""The variants in which the GPU's kernels are compiled: a source file and its macros."""
 
 from itertools import product
 
 REALS = ("float", "double")
-# Observed columns in registers (0: a list), lanes of a row, threads of a block: as in cuda/gibbs.py.
+# Observed columns in registers (0: in a list), lanes for each row, threads of a block; as in cuda/gibbs.py.
 ROWS = {
     "float": [
         (0, 16, 1024),
@@ -17,7 +17,7 @@ ROWS = {
     "double": [(0, 16, 512), (16, 16, 384), (48, 32, 256)],
 }
 COMPLETE_THREADS = {"float": 768, "double": 256}
-# Observed columns, or features of a complete row -> threads of a block, for gibbs_rows.cu.
+# For gibbs_rows.cu: threads of a block by observed columns, and by features where rows are complete.
 FITTING = {
     "float": {16: 768, 28: 768, 32: 768, 40: 512, 64: 512, 96: 384, 128: 256},
     "double": {16: 384, 48: 256},
@@ -26,7 +26,7 @@ FITTING_COMPLETE = {"float": {256: 768, 512: 512}, "double": {256: 384, 512: 256
 
 
 def gibbs_variants():
-    """Every place for the dictionary and for a row, every method and precision."""
+    """Yield gibbs.cu with every place for the dictionary and for a row, every method and precision."""
     for real, two_step in product(REALS, (0, 1)):
         shared = (f"REAL={real}", f"TWO_STEP={two_step}")
         for (observed, lanes, threads), tiles, variance in product(ROWS[real], range(3), (0, 1)):
@@ -37,7 +37,7 @@ def gibbs_variants():
 
 
 def rows_variants():
-    """The same of gibbs_rows.cu."""
+    """Yield gibbs_rows.cu for every number of columns or features, and every precision."""
     for real in REALS:
         for observed, threads in FITTING[real].items():
             for variance, mostly in product((0, 1), (0, 1)):
@@ -50,7 +50,7 @@ def rows_variants():
 
 
 def variants():
-    """Yield all of them."""
+    """Yield every source with every combination of macros that is used."""
     yield from (("gibbs.cu", macros) for macros in gibbs_variants())
     yield from (("gibbs_rows.cu", macros) for macros in rows_variants())
     for squares, tiles, places in product((0, 1), (1, 5, 8), (1, 2)):
@@ -67,7 +67,7 @@ def variants():
 
 
 ALL = list(variants())
-# One of each kind, for every run of the tests.
+# One of each kind, which are compiled in every run of the tests.
 FEW = [
     ("gibbs.cu", ("REAL=float", "MISSING=1", "OBSERVED=32", "THREADS=512")),
     ("gibbs.cu", ("REAL=float", "MISSING=1", "OBSERVED=64", "ROW_LANES=32", "THREADS=512", "TILES=1")),

@@ -1,4 +1,4 @@
-"""The exact posterior of one row by enumeration of all 2^K states of z, with w integrated out."""
+"""The exact posterior of one row: all 2^K states of z are enumerated, and w is integrated out."""
 
 from itertools import product
 from typing import NamedTuple
@@ -26,10 +26,10 @@ class Exact(NamedTuple):
 
 
 def enumerate_row(view, y, observed):
-    """Posterior of z and w of one row given the globals.
+    """Return the posterior of z and w of one row given the globals.
 
     The variance v of phi enters as E[phi phi^T] = phi phi^T + diag(v) in the quadratic form of w. With v = 0
-    this is the model itself; with v > 0 it is the best q(z, w) beside independent factors of the globals.
+    this is the model itself; with v > 0 it is the best q(z, w) given independent factors of the globals.
     """
     y, phi = y[observed], view.phi[:, observed]
     v = np.broadcast_to(view.v, view.phi.shape)[:, observed].sum(axis=1)

@@ -2,7 +2,7 @@ import numpy as np
 
 
 def gradient(f, point, relative_step=1e-5):
-    """Central differences of a scalar function of an array, entry by entry."""
+    """Return the gradient of a scalar function of an array by central differences, entry by entry."""
     slope = np.empty(point.shape)
     for i in np.ndindex(point.shape):
         h = np.zeros(point.shape)

@@ -1,4 +1,4 @@
-"""Small fits of every kind, whose results are compared to the bit with those of an earlier tree."""
+"""Small fits of every kind, whose results are compared bit for bit with those of an earlier version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table(n_rows: int = 300, n_columns: int = 12, *, missing: float = 0.1, seed:
 
 
 def of_posterior(posterior: Any) -> Arrays:
-    """Return the numbers of a posterior of the globals."""
+    """Return the numbers that describe a posterior of the globals."""
     if isinstance(posterior, bpfa.ChainPosterior):
         last = posterior.views[-1]
         return {"phi": last.phi, "logit": last.logit, "g_o": last.g_o, "z": posterior.state.z}
@@ -44,14 +44,14 @@ def trained(algorithm: str, *, missing: float, device: str = "cpu", **options: A
 
 
 def fitted(X: Any = None, **parameters: Any) -> Arrays:
-    """Fit a BPFA, and use it in every way."""
+    """Fit a BPFA and call all of its methods."""
     X = table() if X is None else X
     model = bpfa.BPFA(random_state=1, device="cpu", **parameters).fit(X)
     return of_model(model, X)
 
 
 def of_model(model: Any, X: Any) -> Arrays:
-    """Return what a fitted model says of a table."""
+    """Return what the methods of a fitted model return for a table."""
     filled, std = model.impute(X[:50], return_std=True, n_draws=5)
     history = {
         f"history {name}": model.history_[name] for name in ("step", "noise_std", "n_active", "held_out_mse")
@@ -79,7 +79,7 @@ def partial() -> Arrays:
 
 
 def diagnosed() -> Arrays:
-    """Return the frames that a model gives out."""
+    """Return the tables of diagnostics of a model."""
     X = table(400)
     model = bpfa.BPFA(6, max_steps=30, random_state=2, device="cpu").fit(X)
     frames = {
@@ -92,7 +92,7 @@ def diagnosed() -> Arrays:
 
 
 def picture(*, missing: float, noise: float) -> tuple[Any, Any]:
-    """Return a small picture and where it is missing."""
+    """Return a small picture and which of its pixels are missing."""
     rng = np.random.default_rng(0)
     truth = (
         100 + 50 * np.sin(np.add.outer(np.arange(40) / 3, np.arange(36) / 5)) + 20 * (np.arange(36) % 7 < 3)
@@ -115,7 +115,7 @@ def restored(method: Callable[..., Any], *, missing: float, noise: float, **para
 
 
 def cases(dropout: str, weight_precision: str) -> Iterator[tuple[str, Callable[[], Arrays]]]:
-    """Yield names and what to run; two parameters have had other names."""
+    """Yield the name and the function of every case; two parameters had other names before."""
     sampled = ("mf-ssvi", "titsias-ssvi", "gibbs-ssvi", "gibbs")
     for name in bpfa.ALGORITHMS:
         for missing in (0.0, 0.2):

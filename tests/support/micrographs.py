@@ -1,4 +1,4 @@
-"""Files of micrographs, as the programs of the field write them."""
+"""Files of micrographs as microscopists' programs write them."""
 
 import h5py
 
