@@ -194,9 +194,13 @@ def check_sums_of_samples(N, K, D, observed, n_samples):
     with on_device("cuda"):
         seen, rows = DeviceView.of(view, "float32"), uploaded(batch, "float32")
         kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=n_samples).kept(rows)
-        sums = DeviceSums(seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=n_samples)
+        sums = DeviceSums(
+            seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=n_samples, step=1
+        )
         sums.add_kept(kept, rows)
-        joint = DeviceSums(seen, N, complete=rows.complete, joint=True, method=GIBBS, n_samples=n_samples)
+        joint = DeviceSums(
+            seen, N, complete=rows.complete, joint=True, method=GIBBS, n_samples=n_samples, step=1
+        )
         joint.add_kept(kept, rows)
         x, r = matrix_of(kept, K), kept.residuals.get().reshape(-1, D).astype(float)
     o = np.tile(batch.observed, (n_samples, 1))

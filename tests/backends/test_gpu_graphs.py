@@ -52,7 +52,7 @@ def steps_of(y, n_features=9, **options):
 
 def assert_same_steps(ours, theirs):
     for a, b in zip(ours, theirs, strict=True):
-        for mine, other in zip(a.posterior.arrays, b.posterior.arrays, strict=True):
+        for mine, other in zip(a.state.arrays, b.state.arrays, strict=True):
             np.testing.assert_array_equal(mine.get(), other.get(), err_msg=f"step {a.step}")
 
 
@@ -120,12 +120,12 @@ def test_fits_checkpoints_and_callbacks(tmp_path, replayed, without):
     kept = []
 
     def keep(progress, history):
-        kept.append((progress.posterior, progress.posterior.host.a.copy()))
+        kept.append((progress.state, progress.posterior.a.copy()))
 
     whole = bpfa.BPFA(8, max_steps=120, **fixed).fit(y, callbacks=[keep])
     assert len(replayed) > 100
-    for posterior, a in kept:
-        np.testing.assert_array_equal(posterior.ab[0].get(), a)
+    for state, a in kept:
+        np.testing.assert_array_equal(state.ab[0].get(), a)
     plain = without(bpfa.BPFA(8, max_steps=120, **fixed).fit, y)
     bpfa.BPFA(8, max_steps=70, **fixed).fit(y, checkpoint=path)
     resumed = bpfa.BPFA(8, max_steps=120, **fixed).fit(y, resume=path)
