@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from bpfa import BPFA, ArrayRows, GlobalPosterior, Priors
 from bpfa.data.scaling import Scale
-from bpfa.estimator.diagnostics import _predictive_draws
+from bpfa.estimator.calibration import predictive_draws
 from bpfa.estimator.publishing import publish
 from bpfa.model.features import FactorisedFeatures
 
@@ -319,7 +319,7 @@ def test_rows_are_read_in_blocks_without_effect(model, X, name, monkeypatch):
             sizes.append(len(ids))
             return super().take(ids)
 
-    monkeypatch.setattr("bpfa.estimator.diagnostics.BLOCK_ENTRIES", 4 * 30)
+    monkeypatch.setattr("bpfa.estimator.frames.BLOCK_ENTRIES", 4 * 30)
     # The noise of predictive draws is another.
     tolerance = 0.15 if name == "calibration" else 1e-6
     pandas.testing.assert_frame_equal(getattr(model, name)(Watched(X)), whole, rtol=tolerance)
@@ -338,7 +338,7 @@ def test_predictive_draws():
     """Rows that show the same have the same draws, but for the noise, of which each block has its own."""
     model = known_model(PHI, [0.3, 0.3, 0.3], g_o=1e8)
     batch = model._standardised(np.full((2, 4), np.nan)).take(np.arange(2))
-    first, second = (_predictive_draws(model, batch, ~batch.observed, 9, block=i) for i in range(2))
+    first, second = (predictive_draws(model, batch, ~batch.observed, 9, block=i) for i in range(2))
     assert first.shape == (9, 8)
     assert first.std() > 0.1
     np.testing.assert_allclose(first[:, :4], first[:, 4:], atol=1e-3)
