@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
 from bpfa.inference.algorithms import algorithm
@@ -94,10 +95,15 @@ def sparse_is_better(
         np.where(hidden, batch.values - predicted, 0.0) ** 2
         for predicted in (analysis.filled, found.mean * unit)
     )
-    # The errors of the entries of a row are dependent, so that the rows are what is independent.
-    gain = (dense - sparse).sum(axis=1)
+    return _clearly_smaller(sparse, dense)
+
+
+def _clearly_smaller(errors: Array, others: Array) -> bool:
+    """Return whether squared errors, rows x columns, are clearly smaller than the others."""
+    # The errors of the entries of a row are dependent; those of different rows are not.
+    gain = (others - errors).sum(axis=1)
     standard_error = gain.std() / np.sqrt(len(gain))
-    return bool(gain.mean() > max(LEAST_GAIN * dense.sum() / len(gain), STANDARD_ERRORS * standard_error))
+    return bool(gain.mean() > max(LEAST_GAIN * others.sum() / len(gain), STANDARD_ERRORS * standard_error))
 
 
 def _short_fit(
