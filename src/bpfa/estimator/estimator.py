@@ -22,7 +22,7 @@ from bpfa.estimator.model_file import read_outcome, write_outcome
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
 from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
 from bpfa.estimator.publishing import publish
-from bpfa.estimator.resuming import Resumed, file_to_resume
+from bpfa.estimator.resuming import saved_fit
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
@@ -45,26 +45,26 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     weights, and the noise. Entries may be missing: mark them by NaN. They do not have to be filled in before
     the fit, and `impute` predicts them afterwards.
 
-    The defaults suit most tables. The parameters that are set most often are `n_components`, `max_epochs`,
-    `held_out`, `device`, `n_jobs` and `random_state`.
+    Every parameter has a default, which is derived from the data where necessary, so `BPFA().fit(X)` is a
+    good start.
 
     Parameters
     ----------
     n_components : int, optional
-        Largest number of features, K. Features that the data does not need stay unused. By default the number
-        is chosen by the data: the one with which a quick factor analysis predicts hidden entries best, at
-        most two for every three columns and at most 256. With more than 2048 columns that largest number is
-        taken without an analysis. With the sparse start (see `init`) there are three times as many, at most
-        128.
-    algorithm : str
-        Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi"
-        (the default), "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the
-        uncollapsed Gibbs sampler, which visits all rows in every step and keeps them in memory.
-    features : {"auto", "joint", "factorised"}
+        Largest number of features, K. Features that the data does not need stay unused. By default K is
+        derived from the data: it is the smallest number of factors with which a quick factor analysis
+        predicts hidden entries nearly as well as with any other number, at most two for every three columns
+        and at most 256. With more than 2048 columns this maximum is taken without an analysis. With a sparse
+        start that the data asked for (see `init`), K is three times as large, but at most 128.
+    algorithm : str, default="gibbs-ssvi"
+        Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
+        "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
+        sampler, which visits all rows in every step and keeps them in memory.
+    features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
         take at most 64 MiB and the name of the algorithm is "gibbs" or ends in "-ssvi", else "factorised".
-    weight_precision : {"auto", "active", "all"}
+    weight_precision : {"auto", "active", "all"}, default="auto"
         Which weights the precision of the weights is learned from: only those of the features that a row
         uses ("active"), or all of them ("all"). "auto" is "all" for "mf-svi" and "mf-ssvi", which do not
         support "active", and "active" for the other algorithms.
@@ -82,20 +82,24 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         is reached.
     max_time : float, optional
         Longest training time in seconds.
-    step_delay, step_decay : float
+    step_delay : float, default=20.0
         Step t has the size (t + step_delay)^(-step_decay).
-    burn_in, n_samples : int
-        For "gibbs-ssvi" and "mimno-svi": in each step, the Gibbs chain of a row makes `burn_in` sweeps that
-        are discarded, and then `n_samples` sweeps that are kept.
+    step_decay : float, default=0.6
+        The exponent in this formula, from 0 to 1.
+    burn_in : int, default=3
+        For "gibbs-ssvi" and "mimno-svi": how many sweeps of a row's Gibbs chain are discarded in a step.
+    n_samples : int, default=3
+        How many sweeps of the chain are kept after these.
     dropout : float, optional
-        Share of a row's entries that its Gibbs chain does not see, for "gibbs-ssvi". The entries are chosen
-        anew in every step, and features and noise learn from all of them. This keeps features from fitting
-        single entries if each row uses a few of many features; if rows use most features, it makes the model
-        worse. By default 0.1 with a sparse start that the data asked for (see `init`), and 0 otherwise.
-    n_sweeps : int
+        Share of a row's entries, at most 0.9, that its Gibbs chain does not see, for "gibbs-ssvi". These
+        entries are chosen anew in every step; features and noise still learn from all entries. This keeps
+        features from fitting single entries if each row uses a few of many features; if rows use most
+        features, it makes the model worse. By default 0.1 with a sparse start that the data asked for (see
+        `init`), and 0 otherwise.
+    n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
-    init : {"auto", "principal", "common", "random", "data", "gibbs"}
+    init : {"auto", "principal", "common", "random", "data", "gibbs"}, default="auto"
         Values that the features start from:
 
         - "principal": principal components of the data. If there are more than two features for every three
@@ -110,22 +114,22 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
           from there, on a sample of the rows, predicts hidden entries clearly better than factor analysis.
           It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for at least
           300 rows and at most 128 columns. The logger "bpfa" reports if "common" is taken.
-    standardize : bool
+    standardize : bool, default=True
         Scale every column to mean 0 and variance 1, judged by its observed entries, before the fit, and undo
         this in all results. If it is off, the data should already be of this kind, because the model has no
         intercept.
-    noise : {"auto", "columns", "shared"}
+    noise : {"auto", "columns", "shared"}, default="auto"
         "columns" gives every column a noise level of its own; "shared" gives all columns the same noise
         level, relative to their scales. The ratios between columns are estimated before the fit by factor
         analysis, and the fit learns the common level. "auto" is "columns" up to 2048 columns, and "shared"
         for more.
-    held_out : float
-        Share of the entries that are held out from the fit. Those in a sample of 1000 rows are scored after
-        every 50 steps, or after every 5 sweeps of "gibbs".
+    held_out : float, default=0.0
+        Share of the entries, at most 0.9, that are held out from the fit. Those in a sample of 1000 rows are
+        scored after every 50 steps, or after every 5 sweeps of "gibbs".
     patience : int, optional
         End the fit after this many held-out scores in a row without improvement, and keep the model with the
         best score instead of the last one ("gibbs" keeps the last one). It needs `held_out`.
-    revise : bool
+    revise : bool, default=False
         Whenever held-out entries are scored, try to drop features that explain little, to merge features that
         are nearly equal, and to add features for badly explained rows; keep each change that raises the
         score. The number of features is then determined by the fit, up to `n_components` or, if that is not
@@ -134,9 +138,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     total_rows : int, optional
         For `partial_fit`: number of rows of the whole stream, which determines how much the data counts
         relative to the prior. By default the number of rows seen so far.
-    sparse_output : bool
+    sparse_output : bool, default=False
         Let `transform` return a sparse CSR array.
-    device : str
+    device : str, default="auto"
         Where to compute: "cpu"; "cuda" for a GPU, or "cuda:1" and so on for a particular one; "auto" for a
         GPU if one can be used, and the CPU otherwise; "numpy" for the reference implementation, which is
         many times slower. If a device that is named cannot be used, an error explains why.
@@ -144,9 +148,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Number of threads. -1 means all processors, and -2 all but one. By default OpenMP decides, which
         normally means all processors. If several fits run at the same time, as in a parallel parameter
         search, set it to 1, because threads of different fits would hold up one another.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the random numbers. The same seed gives exactly the same model, with any number of threads.
-    verbose : int
+    verbose : int, default=0
         1 shows a progress bar in terminals and notebooks.
 
     Attributes
@@ -181,7 +185,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Posterior of the model. It is in the units of the model (`scale_` times `noise_ratio_`), and its
         features are in an order of their own.
     settings_ : Settings
-        The values that were used for all parameters, including those that were chosen by the data.
+        The values that were used for the parameters, including those that were derived from the data.
     n_features_in_ : int
         Number of columns of the data.
     feature_names_in_ : array of str
@@ -303,7 +307,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing), self._resumed(resume, checkpoint)
+        if checkpoint is not None:
+            check_writable(checkpoint.path)
+        table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(self.n_jobs)
         with limited_threads(n_jobs):
             scale = column_scale(table.rows, standardize=parameters.standardize)
@@ -369,18 +375,6 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         model = cls(**parameters)
         publish(model, outcome)
         return model
-
-    def _resumed(
-        self, resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
-    ) -> Resumed | None:
-        """Return the saved fit that this one continues, if any."""
-        if checkpoint is not None:
-            check_writable(checkpoint.path)
-        path = file_to_resume(resume, checkpoint)
-        if path is None:
-            return None
-        parameters, outcome = read_outcome(path)
-        return Resumed(path, check_parameters(parameters), outcome)
 
     def _publish(self, outcome: Outcome) -> Self:
         """Set the fitted attributes, then raise the exception that ended the run early, if any."""

@@ -10,28 +10,15 @@ from typing import Any
 import numpy as np
 
 from bpfa.data.scaling import Scale
-from bpfa.estimator.parameters import Parameters
+from bpfa.estimator.model_file import read_outcome
+from bpfa.estimator.parameters import Parameters, check_parameters
 from bpfa.fitting.checkpoint import Checkpoint
 from bpfa.fitting.plan import Best, Standing
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.selection.start_choice import Start
 
-__all__ = ["Resumed", "file_to_resume"]
-
-
-def file_to_resume(
-    resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
-) -> str | os.PathLike[str] | None:
-    """Return the file of the fit that is to be continued, if any.
-
-    `resume=True` means the file of the checkpoint, if it exists.
-    """
-    if resume is True:
-        if checkpoint is None:
-            raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
-        return checkpoint.path if Path(checkpoint.path).exists() else None
-    return None if isinstance(resume, bool) else resume
+__all__ = ["Resumed", "saved_fit"]
 
 
 @dataclass(frozen=True)
@@ -109,3 +96,23 @@ class Resumed:
         if not np.isfinite(scores).any():
             return None
         return Best(self.outcome.best_step, float(scores[0]), self.outcome.posterior)
+
+
+def saved_fit(resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None) -> Resumed | None:
+    """Return the saved fit that is to be continued, if any.
+
+    Parameters
+    ----------
+    resume : bool or path
+        True means the file of the checkpoint, if it exists.
+    checkpoint : Checkpoint or None
+    """
+    path: str | os.PathLike[str] | None = None if isinstance(resume, bool) else resume
+    if resume is True:
+        if checkpoint is None:
+            raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
+        path = checkpoint.path if Path(checkpoint.path).exists() else None
+    if path is None:
+        return None
+    parameters, outcome = read_outcome(path)
+    return Resumed(path, check_parameters(parameters), outcome)
