@@ -170,7 +170,7 @@ def test_a_revised_fit_goes_on_to_the_same_bits(data, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "error", "match"),
     [
-        ({"revise": True}, ValueError, "no held-out scores"),
+        ({"revise": True}, ValueError, "nothing is held out"),
         (
             {"revise": True, "held_out": 0.1, "algorithm": "gibbs"},
             ValueError,

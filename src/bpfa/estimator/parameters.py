@@ -132,9 +132,7 @@ def check_parameters(given: Mapping[str, Any]) -> Parameters:
     if parameters.revise and parameters.algorithm == "gibbs":
         raise ValueError("revise=True: not available for algorithm='gibbs'; expected another algorithm")
     if parameters.revise and not parameters.held_out:
-        raise ValueError(
-            "revise=True: there are no held-out scores to judge a revision by; expected held_out > 0"
-        )
+        raise ValueError("revise=True: nothing is held out to judge a revision by; expected held_out > 0")
     return parameters
 
 
