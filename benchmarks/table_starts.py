@@ -21,7 +21,12 @@ from benchmarks.command import parser_with_data
 from benchmarks.defaults import MASK_SEED, ROWS, scores
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data
-from bpfa.selection.defaults import MOST_SPARSE, SOME_STEPS, SPARSE_DROPOUT, SPARSE_GROWTH
+from bpfa.selection.defaults import (
+    MAX_SPARSE_FEATURES,
+    SPARSE_DROPOUT,
+    SPARSE_FEATURES_PER_FACTOR,
+    SPARSE_STEPS,
+)
 from experiments import Array
 from experiments.cells import write_results
 from experiments.markdown import table
@@ -123,12 +128,12 @@ def measure(task: TableTask) -> dict[str, Any]:
     dense = own if own["init"] == "principal" else fitted(task, init="principal")
     if own["init"] == "common":
         return {"chosen": "sparse", "dense": dense, "sparse": own}
-    n_features = min(SPARSE_GROWTH * dense["components"], MOST_SPARSE)
+    n_features = min(SPARSE_FEATURES_PER_FACTOR * dense["components"], MAX_SPARSE_FEATURES)
     settings = {
         "n_components": n_features,
         "init": "common",
         "dropout": SPARSE_DROPOUT,
-        "max_steps": SOME_STEPS,
+        "max_steps": SPARSE_STEPS,
     }
     return {"chosen": "dense", "dense": dense, "sparse": fitted(task, **settings)}
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from bpfa import BPFA, ChainPosterior, draw_data
 from bpfa.estimator import storage
-from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
+from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, upgraded, write_model
 from bpfa.model.local import LocalState
 
 DATA = draw_data(60, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
@@ -140,6 +140,37 @@ def test_later_schema_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="schema '3', from a later bpfa; this one reads up to 2"):
         read_model(tmp_path / "a")
+
+
+def test_documents_of_the_first_schema_are_upgraded():
+    """Two parameters were renamed in the second schema, wherever they occur in the document."""
+    first = {
+        "parameters": {"hide": 0.1, "weights": "auto", "n_components": 3, "priors": None},
+        "settings": {"weights": "active", "options": {"burn_in": 3, "hide": 0.1}, "key": 7},
+        "posterior": {"kind": "joint", "weights": "active"},
+        "last": None,
+        "columns": ["hide", "weights"],
+    }
+    second = {
+        "parameters": {"dropout": 0.1, "weight_precision": "auto", "n_components": 3, "priors": None},
+        "settings": {"weight_precision": "active", "options": {"burn_in": 3, "dropout": 0.1}, "key": 7},
+        "posterior": {"kind": "joint", "weight_precision": "active"},
+        "last": None,
+        # Columns of the data keep their names.
+        "columns": ["hide", "weights"],
+    }
+    assert upgraded(first, schema=1) == second
+    assert upgraded(second, schema=1) == second
+    assert upgraded(second, schema=2) is second
+    # A name of the first schema means nothing in the second.
+    assert upgraded({"hide": 1}, schema=2) == {"hide": 1}
+
+
+def test_files_of_the_first_schema_are_upgraded_when_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "SCHEMA", 1)
+    write_model(tmp_path / "a", {}, {"settings": {"options": {"hide": 0.1}}})
+    monkeypatch.undo()
+    assert read_model(tmp_path / "a")[1] == {"settings": {"options": {"dropout": 0.1}}}
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -21,6 +21,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs
 from bpfa.model.features import FactorisedFeatures
 from bpfa.model.local import LocalState
+from bpfa.prediction.scores import PosteriorDraw, score_draws
 
 N, K, D = 8, 3, 4
 RNG = np.random.default_rng(0)
@@ -167,3 +168,27 @@ def test_psnr_of_three_regions():
     np.testing.assert_allclose(psnr(truth, restored), 20 * np.log10(255 / (103 / 4) ** 0.5))
     np.testing.assert_allclose(psnr(truth / 255, restored / 255, peak=1.0), psnr(truth, restored))
     assert psnr(truth, truth) == np.inf
+
+
+@pytest.mark.parametrize("integrated", [False, True])
+def test_entries_whose_squares_overflow(integrated):
+    """Their density is 0; rows with such entries among the observed ones, and none held out, do not count."""
+    values = np.array([[1e155, 0.0], [1e155, 0.0], [0.5, 0.0]])
+    held_out = np.array([[True, False], [False, False], [True, False]])
+    draw = PosteriorDraw(np.ones((3, 1)), np.ones((1, 2)), g_o=1.0, g_w=1.0)
+
+    def score(rows):
+        batch = Batch(values[rows], ~held_out[rows])
+        with np.errstate(all="ignore"):
+            return score_draws(
+                [draw._replace(x=draw.x[rows])],
+                batch,
+                values[rows],
+                held_out[rows],
+                n_draws=1,
+                integrated=integrated,
+            )
+
+    assert score([0, 1, 2]).log_likelihood == -np.inf
+    assert score([0]).log_likelihood == -np.inf
+    assert score([1, 2]).log_likelihood == score([2]).log_likelihood > -np.inf

@@ -6,7 +6,7 @@ import pytest
 from bpfa import BPFA
 from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows
-from bpfa.inference.factor_analysis import LEAST_NOISE
+from bpfa.inference.factor_analysis import LEAST_NOISE_SHARE
 from bpfa.selection.column_noise import column_noise
 
 N, D = 1500, 9
@@ -95,7 +95,7 @@ def test_columns_without_noise_of_their_own(data, odd):
     y[:, 0] = y[:, 1] if odd == "copy" else odd
     model = fit(y, max_steps=50)
     assert (model.noise_std_ > 0).all()
-    assert (model.noise_ratio_ >= (LEAST_NOISE / 2) ** 0.5 * 0.5).all()
+    assert (model.noise_ratio_ >= (LEAST_NOISE_SHARE / 2) ** 0.5 * 0.5).all()
     assert np.isfinite(model.impute(y)).all()
 
 

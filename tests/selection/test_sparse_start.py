@@ -199,7 +199,7 @@ def test_the_trial_hides_what_the_fit_hides(monkeypatch):
 def test_the_choice_is_told(caplog):
     with caplog.at_level("INFO", logger="bpfa"):
         n_chosen, _ = start_of(sparse_rows())
-    assert f"init='auto': {n_chosen} features that few rows have" in caplog.text
+    assert f"init='auto': {n_chosen} features, each of which few rows use" in caplog.text
 
 
 def test_what_is_held_out_is_not_looked_at():

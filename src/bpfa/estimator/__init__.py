@@ -1,4 +1,4 @@
-"""BPFA, the estimator."""
+"""BPFA, the scikit-learn estimator."""
 
 from bpfa.estimator.estimator import BPFA
 

@@ -1,4 +1,4 @@
-"""BPFA, the scikit-learn face: fit, transform, impute, score, save."""
+"""BPFA, the scikit-learn estimator: fit, partial_fit, save and load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bpfa.estimator.model_file import read_outcome, write_outcome
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
 from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
 from bpfa.estimator.publishing import publish
-from bpfa.estimator.resuming import Resumed, file_to_resume
+from bpfa.estimator.resuming import saved_fit
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
@@ -32,7 +32,7 @@ __all__ = ["BPFA"]
 
 
 def _learns_by_steps(model: BPFA) -> bool:
-    """Return whether rows can come a few at a time; a chain over all rows needs them all."""
+    """Return whether the algorithm can learn from a part of the rows at a time."""
     if model.algorithm == "gibbs":
         raise AttributeError("algorithm='gibbs' needs all rows at once: use fit")
     return True
@@ -41,115 +41,155 @@ def _learns_by_steps(model: BPFA) -> bool:
 class BPFA(DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
-    The features, how many are needed, which of them a row uses, the weights and the noise are learned. NaN is
-    a missing entry; nothing is filled in beforehand.
+    The model learns the features, how many of them the data needs, which features each row uses and with what
+    weights, and the noise. Entries may be missing: mark them by NaN. They do not have to be filled in before
+    the fit, and `impute` predicts them afterwards.
+
+    Every parameter has a default, which is derived from the data where necessary, so `BPFA().fit(X)` is a
+    good start.
 
     Parameters
     ----------
     n_components : int, optional
-        Largest number of features K; those the data does not need stay unused. By default as many as predict
-        hidden entries best in a quick factor analysis, at most two for three columns and at most 256; and
-        three times as many, at most 128, where each row has a few of many features (see `init`).
-    algorithm : str
-        "gibbs-ssvi", "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi", "mf-svi", or "gibbs" for the
-        uncollapsed Gibbs sampler, which keeps every row in memory.
-    features : {"auto", "joint", "factorised"}
-        Form of the posterior of the features. "joint" keeps their dependence, in n_columns x K x K numbers;
-        "auto" does where they take less than 64 MiB and the algorithm sees draws.
-    weight_precision : {"auto", "active", "all"}
-        What the weight precision is learned from; "auto" is the weights in use, or all for the mean-field
-        kinds.
+        Largest number of features, K. Features that the data does not need stay unused. By default K is
+        derived from the data: it is the smallest number of factors with which a quick factor analysis
+        predicts hidden entries nearly as well as with any other number, at most two for every three columns
+        and at most 256. With more than 2048 columns this maximum is taken without an analysis. With a sparse
+        start that the data asked for (see `init`), K is three times as large, but at most 128.
+    algorithm : str, default="gibbs-ssvi"
+        Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
+        "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
+        sampler, which visits all rows in every step and keeps them in memory.
+    features : {"auto", "joint", "factorised"}, default="auto"
+        Form of the posterior of the features. "joint" keeps the dependence between features, which takes
+        n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
+        take at most 64 MiB and the name of the algorithm is "gibbs" or ends in "-ssvi", else "factorised".
+    weight_precision : {"auto", "active", "all"}, default="auto"
+        Which weights the precision of the weights is learned from: only those of the features that a row
+        uses ("active"), or all of them ("all"). "auto" is "all" for "mf-svi" and "mf-ssvi", which do not
+        support "active", and "active" for the other algorithms.
     priors : Priors, optional
+        Prior distributions of the model; `Priors()` by default.
     batch_size : int, optional
-        Rows of a step; 1024 by default.
+        Number of rows in a step; by default 1024, or all rows if there are fewer.
     max_epochs : float, optional
-        Passes over the data; by default 10, and at least 2000 steps, or 100 where all features start as
-        principal components and are not revised, or 500 where the data asks for others (see `init`).
+        Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
+        a fit makes 10 passes, but at least 100 steps if all features start as principal components and
+        `revise` is off, 500 steps with a sparse start that the data asked for (see `init`), and 2000 steps
+        otherwise. "gibbs" makes 100 sweeps.
     max_steps : int, optional
-        Steps (sweeps for "gibbs"); the first limit that is reached ends the fit.
+        Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
+        is reached.
     max_time : float, optional
-        Seconds.
-    step_delay, step_decay : float
-        Step t has size (t + step_delay)^-step_decay.
-    burn_in, n_samples : int
-        Sweeps of a row's chain that are dropped and kept in a step, for the Gibbs kinds.
+        Longest training time in seconds.
+    step_delay : float, default=20.0
+        Step t has the size (t + step_delay)^(-step_decay).
+    step_decay : float, default=0.6
+        The exponent in this formula, from 0 to 1.
+    burn_in : int, default=3
+        For "gibbs-ssvi" and "mimno-svi": how many sweeps of a row's Gibbs chain are discarded in a step.
+    n_samples : int, default=3
+        How many sweeps of the chain are kept after these.
     dropout : float, optional
-        Share of a row's entries, others at every step, that its chain does not see while features and noise
-        learn from all of them, for "gibbs-ssvi". It keeps features from fitting single entries where rows
-        have few of many; where they have most of them it loses. By default a tenth where the data asks for
-        such features (see `init`), else 0.
-    n_sweeps : int
-        Sweeps over the features in a step, for the variational kinds.
-    init : {"auto", "principal", "common", "random", "data", "gibbs"}
-        Where the features start: principal components; those of them that stand out, with twice the average
-        variance of a column, and draws from the prior; such draws alone; rows of the data; or a Gibbs run on
-        a subset. "auto" is the first up to 2048 columns, and random draws beyond. With more features than two
-        for three columns the first is the second. Where `n_components` is left open too, "auto" is the second
-        if a short fit from there, to some rows, predicts hidden entries clearly better than factor analysis;
-        it is tried by `fit`, with "gibbs-ssvi" and joint features, without `revise`, from 300 rows and up to
-        128 columns; the logger "bpfa" tells when it is chosen.
-    standardize : bool
-        Bring every column to mean 0 and variance 1 first, by its observed entries, and undo it on the way
-        out. Without it the data should be so: the model has no intercept.
-    noise : {"auto", "columns", "shared"}
-        Whether every column has a noise level of its own, or all columns one in common, as a share of their
-        scale. How columns compare is settled before the fit, by factor analysis of their covariances; the fit
-        learns the level. "auto" is "columns" up to 2048 of them.
-    held_out : float
-        Share of the entries to hide from the fit and to score every 50 steps, in 1000 rows.
+        Share of a row's entries, at most 0.9, that its Gibbs chain does not see, for "gibbs-ssvi". These
+        entries are chosen anew in every step; features and noise still learn from all entries. This keeps
+        features from fitting single entries if each row uses a few of many features; if rows use most
+        features, it makes the model worse. By default 0.1 with a sparse start that the data asked for (see
+        `init`), and 0 otherwise.
+    n_sweeps : int, default=10
+        Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
+        with "titsias" or "mf").
+    init : {"auto", "principal", "common", "random", "data", "gibbs"}, default="auto"
+        Values that the features start from:
+
+        - "principal": principal components of the data. If there are more than two features for every three
+          columns, this is the same as "common".
+        - "common" (the sparse start): the principal components with more than twice the average variance, and
+          draws from the prior for all other features.
+        - "random": draws from the prior.
+        - "data": rows of the data.
+        - "gibbs": the result of a short run of the Gibbs sampler on a sample of the rows.
+        - "auto": "principal" up to 2048 columns, and "random" for more. But if `n_components` is not given
+          either, `fit` tries whether each row uses a few of many features: it takes "common" if a short fit
+          from there, on a sample of the rows, predicts hidden entries clearly better than factor analysis.
+          It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for at least
+          300 rows and at most 128 columns. The logger "bpfa" reports if "common" is taken.
+    standardize : bool, default=True
+        Scale every column to mean 0 and variance 1, judged by its observed entries, before the fit, and undo
+        this in all results. If it is off, the data should already be of this kind, because the model has no
+        intercept.
+    noise : {"auto", "columns", "shared"}, default="auto"
+        "columns" gives every column a noise level of its own; "shared" gives all columns the same noise
+        level, relative to their scales. The ratios between columns are estimated before the fit by factor
+        analysis, and the fit learns the common level. "auto" is "columns" up to 2048 columns, and "shared"
+        for more.
+    held_out : float, default=0.0
+        Share of the entries, at most 0.9, that are held out from the fit. Those in a sample of 1000 rows are
+        scored after every 50 steps, or after every 5 sweeps of "gibbs".
     patience : int, optional
-        End the fit when so many held-out scores in a row have not improved, and keep the model that had the
-        best score, not the last one.
-    revise : bool
-        Whenever held-out entries are scored, try to drop features that explain little, to merge near
-        doubles, and to add features that badly explained rows ask for, and keep each change that raises the
-        score: K is then the model's choice, up to `n_components`, or up to two for three columns and 256.
+        End the fit after this many held-out scores in a row without improvement, and keep the model with the
+        best score instead of the last one ("gibbs" keeps the last one). It needs `held_out`.
+    revise : bool, default=False
+        Whenever held-out entries are scored, try to drop features that explain little, to merge features that
+        are nearly equal, and to add features for badly explained rows; keep each change that raises the
+        score. The number of features is then determined by the fit, up to `n_components` or, if that is not
+        given, up to two for every three columns and at most 256. It needs `held_out`, and is not available
+        for "gibbs".
     total_rows : int, optional
-        For `partial_fit`: the number of rows of the whole stream, which says how much the prior weighs. By
-        default those seen so far.
-    sparse_output : bool
-        Let `transform` return a CSR array.
-    device : {"auto", "cpu", "cuda", "cuda:1", ..., "numpy"}
-        "auto" is a GPU where one can be used, and the CPU elsewhere; "numpy" is the readable specification,
-        many times slower. A device that is asked for by name is used, or an error says what is in the way.
+        For `partial_fit`: number of rows of the whole stream, which determines how much the data counts
+        relative to the prior. By default the number of rows seen so far.
+    sparse_output : bool, default=False
+        Let `transform` return a sparse CSR array.
+    device : str, default="auto"
+        Where to compute: "cpu"; "cuda" for a GPU, or "cuda:1" and so on for a particular one; "auto" for a
+        GPU if one can be used, and the CPU otherwise; "numpy" for the reference implementation, which is
+        many times slower. If a device that is named cannot be used, an error explains why.
     n_jobs : int, optional
-        Threads; all by default. Fits side by side, as in a search with processes of its own, want 1 each:
-        threads that wait for one another keep their cores.
-    random_state : int, RandomState or None
-        The same seed gives the same bits for any number of threads.
-    verbose : int
+        Number of threads. -1 means all processors, and -2 all but one. By default OpenMP decides, which
+        normally means all processors. If several fits run at the same time, as in a parallel parameter
+        search, set it to 1, because threads of different fits would hold up one another.
+    random_state : int, RandomState or None, default=None
+        Seed of the random numbers. The same seed gives exactly the same model, with any number of threads.
+    verbose : int, default=0
         1 shows a progress bar in terminals and notebooks.
 
     Attributes
     ----------
     components_ : array, shape (K, n_columns)
-        Features in the units of the data, the most used first.
+        Features in the units of the data, the most used one first.
     component_probabilities_ : array, shape (K,)
         Share of the rows that use each feature.
-    noise_std_ : array, shape (n_columns,)
-        Noise in the units of the data.
     n_components_used_ : int
-        Features that more than one row in a thousand uses.
+        Number of features that are used by more than one row in a thousand, and by more than one row.
+    noise_std_ : array, shape (n_columns,)
+        Standard deviation of the noise in the units of the data.
     mean_, scale_ : arrays, shape (n_columns,)
-        What `standardize` takes out.
+        Mean and standard deviation of every column, which `standardize` removes; 0 and 1 if it is off.
     noise_ratio_ : array, shape (n_columns,)
-        Noise of the columns beside one another, in units of `scale_`; the mean of the squares is 1.
+        Noise of every column relative to the others, in units of `scale_`; the mean of the squares is 1.
     history_ : dict of arrays
-        step, epoch, seconds, step_size, noise_std (as a share of a column's deviation, root mean square over
-        the columns), n_active, held_out_log_likelihood, held_out_mse (NaN where not taken);
-        `pandas.DataFrame(model.history_)`.
+        One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
+        square over the columns), n_active (number of features in use), held_out_log_likelihood and
+        held_out_mse (both NaN after steps that were not scored). `pandas.DataFrame(model.history_)` is a
+        table of them.
     n_steps_ : int
+        Number of steps made.
     best_step_ : int
-        Step after which the model was as it is kept: the last one, or, with `patience`, that of the best
-        held-out score.
+        The step whose model is kept: the last one or, with `patience`, the one with the best held-out score.
     stopped_by_ : str
-        "max_steps", "max_time", "patience", "callback", or "interrupt".
+        What ended the fit: "max_steps", "max_time", "patience", "callback", "interrupt" (Ctrl-C), "failure"
+        (numbers that are not finite), or "partial_fit" (the end of a pass).
+    n_rows_seen_ : int
+        Number of rows that the model was fitted to, over all calls of `partial_fit`.
     posterior_ : GlobalPosterior or ChainPosterior
-        In standardised units, in its own order of features.
+        Posterior of the model. It is in the units of the model (`scale_` times `noise_ratio_`), and its
+        features are in an order of their own.
     settings_ : Settings
-        What the parameters came to.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+        The values that were used for the parameters, including those that were derived from the data.
+    n_features_in_ : int
+        Number of columns of the data.
+    feature_names_in_ : array of str
+        Names of the columns, if they have names.
 
     Examples
     --------
@@ -237,25 +277,29 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: bool | str | os.PathLike[str] = False,
     ) -> Self:
-        """Learn the features, their use and the noise.
+        """Learn the features, which rows use them, and the noise.
 
-        Interrupted by Ctrl-C, the model keeps what it has learned so far, saves its checkpoint, and passes
-        the interrupt on.
+        If the fit is interrupted by Ctrl-C, the model keeps what it has learned so far, saves its checkpoint,
+        and raises the KeyboardInterrupt. If the fit fails for another reason, an earlier fit of the same
+        object is left unchanged, except where numbers are not finite: then the last good step is kept.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
-            NaN is missing. For files and sparse matrices see `open_rows`.
+            NaN marks a missing entry. For files and sparse matrices see `open_rows`.
         y : ignored
         missing : boolean array-like, optional
-            True where an entry is missing, beside those that are NaN.
+            True at entries that are missing, in addition to those that are NaN.
         callbacks : sequence of callables
-            Each is called with the `Progress` and the `History` after every step; a true answer ends the fit.
+            Each is called with the `Progress` and the `History` after every step. If one of them returns a
+            true value, the fit ends.
         checkpoint : path or Checkpoint, optional
-            Save the fit there while it runs, every five minutes unless a `Checkpoint` says otherwise.
+            File to which the fit is saved while it runs: every five minutes, unless a `Checkpoint` sets
+            another interval.
         resume : bool or path
-            Go on from a saved fit of the same data and parameters, to the same bits as if it had never been
-            stopped; limits may be extended. True takes the checkpoint when there is one.
+            Continue a saved fit of the same data with the same parameters; only the limits may be extended.
+            The result is exactly that of a fit that was never stopped. True continues from the file of the
+            checkpoint if it exists, and starts a new fit otherwise.
 
         Returns
         -------
@@ -263,7 +307,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing), self._resumed(resume, checkpoint)
+        if checkpoint is not None:
+            check_writable(checkpoint.path)
+        table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(self.n_jobs)
         with limited_threads(n_jobs):
             scale = column_scale(table.rows, standardize=parameters.standardize)
@@ -274,17 +320,18 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
 
     @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
-        """Learn from some more rows: one pass over them, a step for every `batch_size` rows.
+        """Learn from more rows, in a single pass over them with a step for every `batch_size` rows.
 
-        The first call settles the columns, their mean, scale and noise beside one another, and the number of
-        features, as common factors: a start for features that few rows have is not tried, as it wants more
-        steps than a pass.
+        The first call determines everything that later calls keep: the columns, their mean, scale and
+        relative noise, and the number of features. The sparse start (see `init`) is not tried, because it
+        needs more steps than a single pass has.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         y : ignored
         missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN.
 
         Returns
         -------
@@ -304,12 +351,12 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         return self._publish(outcome)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model, with all that is needed to use it and to go on training.
+        """Save the model with everything that is needed to use it and to continue its training.
 
         Parameters
         ----------
         path : path-like
-            A file that is there is replaced when the new one is whole.
+            An existing file is replaced once the new one is complete.
         """
         check_is_fitted(self)
         write_outcome(path, self.get_params(deep=False), self._outcome)
@@ -321,28 +368,16 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Parameters
         ----------
         path : path-like
-            Nothing in the file is ever executed. A file that is not ours, is damaged, or comes from a later
-            version is refused with a ValueError.
+            A file written by `save` or as a checkpoint. Nothing in it is ever executed. A ValueError is
+            raised if the file was not written by bpfa, is damaged, or was written by a later version.
         """
         parameters, outcome = read_outcome(path)
         model = cls(**parameters)
         publish(model, outcome)
         return model
 
-    def _resumed(
-        self, resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
-    ) -> Resumed | None:
-        """Return the saved fit that this one is to continue, if any."""
-        if checkpoint is not None:
-            check_writable(checkpoint.path)
-        path = file_to_resume(resume, checkpoint)
-        if path is None:
-            return None
-        parameters, outcome = read_outcome(path)
-        return Resumed(path, check_parameters(parameters), outcome)
-
     def _publish(self, outcome: Outcome) -> Self:
-        """Set the fitted attributes, and pass on what ended the run early."""
+        """Set the fitted attributes, then raise the exception that ended the run early, if any."""
         publish(self, replace(outcome, error=None))
         if outcome.error is not None:
             raise outcome.error

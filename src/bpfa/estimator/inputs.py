@@ -1,4 +1,4 @@
-"""From what users hand to the estimator to rows, and from results back to the users' own containers."""
+"""Conversion of the user's data to rows, and of results back to the kind of container that the user has."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit"]
 
 
 class Table(NamedTuple):
-    """A data set that has been checked: its rows, and the names of its columns."""
+    """A data set that has been checked: its rows, and the names of its columns if they have any."""
 
     rows: RowSource
     names: NDArray[Any] | None
 
 
 def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
-    """Return the data set of a new fit. The estimator is left as it is.
+    """Check the data of a new fit, and return it. The estimator is not changed.
 
     Parameters
     ----------
     estimator : BPFA
-        Only its class is used, which errors name.
+        Only its class is used, for the name in error messages.
     X : array-like, frame, Rows, AnnData, ...
-        Arrays and frames go through scikit-learn's own checks, and other sources through `as_rows`.
+        Arrays and frames are checked by scikit-learn, all other sources by `as_rows`.
     missing : boolean array-like, optional
+        True at entries that are missing, in addition to those that are NaN.
     """
     if _is_source(X):
         rows = as_rows(X, missing)
         names = rows.column_names
         return Table(rows, None if names is None else np.asarray(names, dtype=object))
-    # The checks of scikit-learn leave what they find on an estimator: on one that is thrown away, so that a
-    # fit that fails later leaves no trace on an earlier model.
-    scratch = type(estimator)()
-    rows = ArrayRows(_checked_array(scratch, X, reset=True), missing, name="X")
-    return Table(rows, getattr(scratch, "feature_names_in_", None))
+    # The checks of scikit-learn store attributes on an estimator. They get a temporary one, so that a fit
+    # that fails later leaves an earlier model unchanged.
+    temporary = type(estimator)()
+    rows = ArrayRows(_checked_array(temporary, X, reset=True), missing, name="X")
+    return Table(rows, getattr(temporary, "feature_names_in_", None))
 
 
 def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> RowSource:
-    """Return the rows of more data for a fitted estimator, refusing columns other than those of the fit."""
+    """Check data for a fitted estimator, which must have the columns of the fit, and return its rows."""
     if _is_source(X):
         rows = as_rows(X, missing)
         _check_columns(estimator, rows)
         return rows
-    # Only a fit needs an observed entry: rows that are to be filled in may have none.
+    # Only a fit needs an observed entry: rows whose missing entries are to be filled in may have none.
     return ArrayRows(_checked_array(estimator, X, reset=False), missing, name="X", allow_all_missing=True)
 
 
@@ -67,7 +68,7 @@ def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def _is_source(X: Any) -> bool:
-    """Return whether X is a source of rows, or becomes one in another way than through an array."""
+    """Return whether X is a source of rows, or is turned into one without becoming an array first."""
     if isinstance(X, (Rows, np.memmap, np.ma.MaskedArray)):
         return True
     library = type(X).__module__.split(".")[0]
@@ -75,7 +76,7 @@ def _is_source(X: Any) -> bool:
 
 
 def _check_columns(estimator: Any, rows: RowSource) -> None:
-    """Refuse rows whose columns are not those of the fit."""
+    """Raise an error if the columns of the rows are not those of the fit."""
     expected = estimator.n_features_in_
     if rows.n_columns != expected:
         raise ValueError(
@@ -86,13 +87,13 @@ def _check_columns(estimator: Any, rows: RowSource) -> None:
     if names is not None and fitted is not None and list(fitted) != list(names):
         first = next(i for i, (a, b) in enumerate(zip(fitted, names, strict=True)) if a != b)
         raise ValueError(
-            f"X: column {first} is {names[first]!r}; expected {fitted[first]!r}, the columns of the fit in "
-            "their order"
+            f"X: column {first} is {names[first]!r}; expected {fitted[first]!r}, as the columns of the fit "
+            "in the same order"
         )
 
 
 def like_input(values: Array | NDArray[Any], X: Any) -> Any:
-    """Return a rows x columns array as the kind of frame that X is, on the device where X is, or as it is."""
+    """Return a rows x columns array as a frame if X is one, and otherwise as an array where X is stored."""
     library = type(X).__module__.split(".")[0]
     if library == "pandas":
         return type(X)(values, index=X.index, columns=X.columns)

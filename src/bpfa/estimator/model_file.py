@@ -1,4 +1,4 @@
-"""A fitted BPFA as arrays and a document in one file, and back."""
+"""Saving a fitted BPFA to a file, and reading it back."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from bpfa.model.priors import Priors
 
 __all__ = ["read_outcome", "write_outcome"]
 
-# What the arrays of the parts are called in a file.
+# Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
 
 
 def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
-    """Save a model with the parameters of its estimator.
+    """Save a model together with the parameters of its estimator.
 
     Parameters
     ----------
     path : path-like
-        A file that exists is replaced when the new one is whole.
+        An existing file is replaced once the new one is complete.
     parameters : mapping
         As `BPFA.get_params` returns them.
     outcome : Outcome
@@ -58,7 +58,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
 
 
 def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]:
-    """Return the parameters of the estimator, and the model, of a file."""
+    """Return the parameters of the estimator and the model that a file contains."""
     arrays, document = read_model(path)
     try:
         parameters = dict(document["parameters"])
@@ -66,7 +66,8 @@ def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]
             parameters["priors"] = Priors(**parameters["priors"])
         return parameters, _outcome(arrays, document)
     except Exception as error:
-        # The file is whole and of our making, but holds something else, which may show in many ways.
+        # The file is complete and was written by bpfa, but it does not contain a model. This can show itself
+        # as many different exceptions.
         raise ValueError(f"{path}: not a usable model ({type(error).__name__}: {error})") from error
 
 
@@ -91,7 +92,10 @@ def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters in a form that JSON can hold; a RandomState has done its work and is left out."""
+    """Return the parameters in a form that JSON can express.
+
+    A RandomState is left out: the settings contain the key that was drawn from it.
+    """
     plain = {
         name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()
     }

@@ -1,4 +1,4 @@
-"""The parameters of BPFA: their kinds, ranges, defaults and meanings, declared once."""
+"""The parameters of BPFA: the kind, range, default and summary of each, declared in one place."""
 
 from __future__ import annotations
 
@@ -23,55 +23,78 @@ from bpfa.model.priors import Priors
 __all__ = ["DEFAULTS", "NOISE", "Parameters", "check_parameters", "scikit_learn_constraints"]
 
 NOISE = ("columns", "shared")
+"""Whether every column has a noise level of its own."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of `BPFA`, whose documentation says what they mean."""
+    """The parameters of `BPFA`. Its documentation explains each of them in detail."""
 
     n_components: int | None = declared(None, Integer(low=1), "Largest number of features.")
     algorithm: str = declared("gibbs-ssvi", Choice(tuple(ALGORITHMS)), "Inference algorithm.")
     features: str = declared("auto", Choice(("auto", *FEATURES)), "Form of the posterior of the features.")
     weight_precision: str = declared(
-        "auto", Choice(("auto", *WEIGHT_PRECISIONS)), "Weights that the weight precision is learned from."
+        "auto", Choice(("auto", *WEIGHT_PRECISIONS)), "Which weights the weight precision is learned from."
     )
-    priors: Priors | None = declared(None, Anything(), "Prior of the model.")
-    batch_size: int | None = declared(None, Integer(low=1), "Rows of a training step.")
-    max_epochs: float | None = declared(None, Number(low=0.0, open_low=True), "Passes over the data.")
-    max_steps: int | None = declared(None, Integer(low=1), "Training steps.")
-    max_time: float | None = declared(None, Number(low=0.0, open_low=True), "Seconds of training.")
-    step_delay: float = declared(20.0, Number(low=0.0), "Delay of the step sizes.")
-    step_decay: float = declared(0.6, Number(low=0.0, high=1.0), "Decay of the step sizes.")
-    burn_in: int = declared(3, Integer(low=0), "Sweeps of a row's chain that are discarded.")
-    n_samples: int = declared(3, Integer(low=1), "Sweeps of a row's chain that are kept.")
+    priors: Priors | None = declared(None, Anything(), "Prior distributions of the model.")
+    batch_size: int | None = declared(None, Integer(low=1), "Number of rows in a training step.")
+    max_epochs: float | None = declared(
+        None, Number(low=0.0, open_low=True), "Largest number of passes over the data."
+    )
+    max_steps: int | None = declared(None, Integer(low=1), "Largest number of training steps.")
+    max_time: float | None = declared(
+        None, Number(low=0.0, open_low=True), "Longest training time in seconds."
+    )
+    step_delay: float = declared(20.0, Number(low=0.0), "Delay in the formula of the step sizes.")
+    step_decay: float = declared(0.6, Number(low=0.0, high=1.0), "Exponent in the formula of the step sizes.")
+    burn_in: int = declared(3, Integer(low=0), "Sweeps of a row's Gibbs chain that are discarded.")
+    n_samples: int = declared(3, Integer(low=1), "Sweeps of a row's Gibbs chain that are kept.")
     dropout: float | None = declared(
         None,
         Number(low=0.0, high=MOST_DROPOUT),
-        "Share of a row's entries hidden from its chain.",
+        "Share of a row's entries that its chain does not see in a step.",
     )
-    n_sweeps: int = declared(10, Integer(low=1, high=MAX_SWEEP), "Sweeps of the variational methods.")
-    init: str = declared("auto", Choice(("auto", *INITIALISERS)), "Where the features start.")
-    standardize: bool = declared(True, Boolean(), "Bring every column to mean 0 and variance 1.")
-    noise: str = declared("auto", Choice(("auto", *NOISE)), "Whether every column has its own noise level.")
-    held_out: float = declared(0.0, Number(low=0.0, high=0.9), "Share of the entries to hold out and score.")
+    n_sweeps: int = declared(
+        10, Integer(low=1, high=MAX_SWEEP), "Sweeps over the features in a variational local step."
+    )
+    init: str = declared("auto", Choice(("auto", *INITIALISERS)), "Values that the features start from.")
+    standardize: bool = declared(
+        True, Boolean(), "Scale every column to mean 0 and variance 1 before the fit."
+    )
+    noise: str = declared(
+        "auto", Choice(("auto", *NOISE)), "Whether every column has a noise level of its own."
+    )
+    held_out: float = declared(
+        0.0, Number(low=0.0, high=0.9), "Share of the entries to hold out from the fit and to score."
+    )
     patience: int | None = declared(
-        None, Integer(low=1), "Held-out scores in a row without improvement that end the fit."
+        None,
+        Integer(low=1),
+        "Number of held-out scores in a row without improvement after which the fit ends.",
     )
-    revise: bool = declared(False, Boolean(), "Drop, merge and add features where held-out scores improve.")
-    total_rows: int | None = declared(None, Integer(low=1), "Rows of the whole stream, for partial_fit.")
-    sparse_output: bool = declared(False, Boolean(), "Return weights as a sparse array.")
+    revise: bool = declared(
+        False, Boolean(), "Drop, merge and add features where this improves held-out scores."
+    )
+    total_rows: int | None = declared(
+        None, Integer(low=1), "Number of rows of the whole stream, for partial_fit."
+    )
+    sparse_output: bool = declared(False, Boolean(), "Let transform return a sparse array.")
     device: str = declared("auto", Anything(), "Where to compute: auto, cpu, cuda, cuda:1 or numpy.")
-    n_jobs: int | None = declared(None, Anything(), "Threads; all by default.")
-    random_state: Any = declared(None, Anything(), "Seed; the same seed gives the same bits.")
+    n_jobs: int | None = declared(
+        None, Anything(), "Number of threads; by default, and with -1, all processors."
+    )
+    random_state: Any = declared(
+        None, Anything(), "Seed of the random numbers; the same seed gives exactly the same model."
+    )
     verbose: int = declared(0, Integer(low=0), "1 shows a progress bar.")
 
     @property
     def open_start(self) -> bool:
-        """Whether the data decides where the features start."""
+        """Whether the start of the features is left to the data."""
         return self.init == "auto"
 
     def key(self) -> int:
-        """Return the key of the stream of random numbers: of a seed, a RandomState or fresh entropy."""
+        """Return the key of the random numbers, from the seed, from a RandomState or from fresh entropy."""
         if self.random_state is None:
             return Stream.from_seed(None).key
         if isinstance(self.random_state, Integral):
@@ -80,11 +103,11 @@ class Parameters:
 
 
 DEFAULTS = Parameters()
-"""The parameters where the user says nothing."""
+"""The default values of all parameters."""
 
 
 def check_parameters(given: Mapping[str, Any]) -> Parameters:
-    """Return the parameters of an estimator with every value checked, alone and with the others.
+    """Check the parameters of an estimator, each by itself and in combination, and return them.
 
     Parameters
     ----------
@@ -98,24 +121,23 @@ def check_parameters(given: Mapping[str, Any]) -> Parameters:
     >>> check_parameters({"patience": 2})
     Traceback (most recent call last):
     ...
-    ValueError: patience=2: nothing is held out whose score could improve; expected held_out > 0
+    ValueError: patience=2: there are no held-out scores to wait for; expected held_out > 0
     """
     parameters: Parameters = checked(Parameters(**given))
     check_jobs(parameters.n_jobs)
     if parameters.patience is not None and not parameters.held_out:
         raise ValueError(
-            f"patience={parameters.patience}: nothing is held out whose score could improve; "
-            "expected held_out > 0"
+            f"patience={parameters.patience}: there are no held-out scores to wait for; expected held_out > 0"
         )
     if parameters.revise and parameters.algorithm == "gibbs":
-        raise ValueError("revise=True: a chain over all rows keeps its features; expected another algorithm")
+        raise ValueError("revise=True: not available for algorithm='gibbs'; expected another algorithm")
     if parameters.revise and not parameters.held_out:
-        raise ValueError("revise=True: nothing is held out that could judge; expected held_out > 0")
+        raise ValueError("revise=True: nothing is held out to judge a revision by; expected held_out > 0")
     return parameters
 
 
 def scikit_learn_constraints() -> dict[str, list[Any]]:
-    """Return the declarations in the form of scikit-learn's `_parameter_constraints`."""
+    """Return the declared kinds and ranges in the form of scikit-learn's `_parameter_constraints`."""
     return {
         parameter.name: [_constraint(kind_of(parameter)), *([None] if parameter.metadata["optional"] else [])]
         for parameter in fields(Parameters)

@@ -1,4 +1,4 @@
-"""From checked parameters and a data set to the plan of a run: settings, units, start, and limits."""
+"""From checked parameters and a data set to the plan of a run: its settings, units, start and limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def column_scale(rows: Rows, *, standardize: bool) -> Scale:
-    """Return the mean and the scale of every column, as yet with the same noise in all of them."""
+    """Return the mean and the scale of every column. At this stage all columns have the same noise."""
     ones = np.ones(rows.n_columns)
     if not standardize:
         return Scale(np.zeros(rows.n_columns), ones, ones)
@@ -53,12 +53,12 @@ def column_scale(rows: Rows, *, standardize: bool) -> Scale:
 
 
 def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
-    """Return the settings that do not depend on the number of features, which is 0 as yet.
+    """Return the settings that do not depend on the number of features; that number is still 0.
 
     Parameters
     ----------
     parameters : Parameters
-        Checked.
+        Checked parameters.
     n_rows, n_columns : int
         Shape of the whole data set.
     """
@@ -85,24 +85,24 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
 
 
 def _local_options(parameters: Parameters, method: str) -> dict[str, Any]:
-    """Return the options of a local method."""
+    """Return the options of the local method."""
     dropout = parameters.dropout or 0.0
     if method == "Gibbs":
         return {"burn_in": parameters.burn_in, "n_samples": parameters.n_samples, "dropout": dropout}
-    # `algorithm` refuses dropout for the methods that cannot have it.
+    # `algorithm` raises an error if there is dropout and the method does not support it.
     return {"n_sweeps": parameters.n_sweeps, **({"dropout": dropout} if dropout else {})}
 
 
 def completed_settings(
     settings: Settings, parameters: Parameters, start: Start, n_rows: int, n_columns: int
 ) -> Settings:
-    """Return the settings with a number of features, and with what depends on it."""
+    """Return the settings with the number of features, and with everything that depends on it."""
     features = parameters.features
     if features == "auto":
         view = ALGORITHMS[settings.algorithm].view
         features = defaults.default_features(view, start.n_features, n_columns)
     options = settings.options
-    if parameters.dropout is None and _found_sparse(parameters, start.init):
+    if parameters.dropout is None and _sparse_by_choice_of_data(parameters, start.init):
         options = options | {"dropout": defaults.SPARSE_DROPOUT}
     most = 0
     if parameters.revise:
@@ -111,32 +111,32 @@ def completed_settings(
     return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
 
 
-def _found_sparse(parameters: Parameters, init: str) -> bool:
-    """Return whether it was the data that asked for features each of which few rows have."""
+def _sparse_by_choice_of_data(parameters: Parameters, init: str) -> bool:
+    """Return whether the sparse start was chosen because of the data, not by the user."""
     return init == "common" and parameters.open_start
 
 
 def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
-    """Return the limits of a fit. One without any is given a number of steps that suits its start."""
+    """Return the limits of a fit. If the user sets none, the number of steps depends on the start."""
     max_steps, max_time = parameters.max_steps, parameters.max_time
     batch_size = n_rows if settings.algorithm == "gibbs" else settings.batch_size
     if parameters.max_epochs is not None:
         steps = max(1, round(parameters.max_epochs * -(-n_rows // batch_size)))
         max_steps = steps if max_steps is None else min(steps, max_steps)
     if max_steps is None and max_time is None:
-        max_steps = _usual_steps(parameters, settings, n_rows, n_columns)
+        max_steps = _default_steps(parameters, settings, n_rows, n_columns)
     return Limits(max_steps, max_time, parameters.patience)
 
 
-def _usual_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
+def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
     principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
-    fewest = defaults.MANY_STEPS
+    fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
-        fewest = defaults.FEW_STEPS
-    elif _found_sparse(parameters, settings.init):
-        fewest = defaults.SOME_STEPS
+        fewest = defaults.PRINCIPAL_STEPS
+    elif _sparse_by_choice_of_data(parameters, settings.init):
+        fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
 
 
@@ -149,13 +149,13 @@ def plan_fit(
     ----------
     table : Table
     scale : Scale
-        Of `column_scale`.
+        As returned by `column_scale`.
     parameters : Parameters
-        Checked.
+        Checked parameters.
     resumed : Resumed or None
-        An earlier fit that this one continues.
+        A saved fit that this one continues.
     n_jobs : int or None
-        Threads.
+        Number of threads.
     """
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     settings = first_settings(parameters, n_rows, n_columns)
@@ -167,9 +167,9 @@ def plan_fit(
         standing = resumed.standing()
     else:
         visible = _visible(table.rows, settings)
-        start = _start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = _chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = _with_noise(visible, scale, settings), Standing()
+        scale, standing = _with_column_noise(visible, scale, settings), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -186,22 +186,22 @@ def plan_fit(
 
 
 def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: int | None) -> Plan:
-    """Return the plan of a pass over the first part of a stream, which settles columns and features.
+    """Return the plan of a pass over the first part of a stream, which determines units and features.
 
-    A start for features that few rows have is not tried: it wants more steps than a pass has. Nothing is held
-    out of a stream.
+    The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
+    are held out.
     """
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
-    start = _start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
+    start = _chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
-    scale = _with_noise(table.rows, scale, settings)
+    scale = _with_column_noise(table.rows, scale, settings)
     return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
-    """Return the plan of a pass over a later part of a stream, in the settings and units of the first."""
+    """Return the plan of a pass over a later part of a stream, with the settings and units of the first."""
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     return _plan_part(table, earlier.settings, earlier.scale, parameters, standing, n_seen, n_jobs)
@@ -242,11 +242,11 @@ def _plan_part(
 
 
 def _visible(rows: Rows, settings: Settings) -> Rows:
-    """Return the rows without what is held out of the fit."""
+    """Return the rows without the entries that are held out from the fit."""
     return HeldOutRows(rows, settings.held_out, settings.stream) if settings.held_out > 0 else rows
 
 
-def _start(
+def _chosen_start(
     visible: Rows,
     scale: Scale,
     parameters: Parameters,
@@ -256,13 +256,13 @@ def _start(
     *,
     try_sparse: bool,
 ) -> Start:
-    """Return the number of features and their start: as the user says, or as the data asks for."""
+    """Return the number of features and their start: those that the user sets, or a choice by the data."""
     if parameters.n_components is not None:
         return Start(parameters.n_components, settings.init)
-    # Trials have shown what a sparse start is worth for fits of this kind alone.
-    of_this_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
+    # The benefit of the sparse start has been measured for fits of this kind only.
+    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
     sparse_dropout = None
-    if try_sparse and parameters.open_start and of_this_kind and not parameters.revise:
+    if try_sparse and parameters.open_start and measured_kind and not parameters.revise:
         sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
     return choose_start(
         StandardisedRows(visible, scale.mean, scale.scale),
@@ -273,8 +273,8 @@ def _start(
     )
 
 
-def _with_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
-    """Return the units in which the noise of all columns is the same, if columns have noise of their own."""
+def _with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
+    """Return the scale with the noise of every column, if columns have noise levels of their own."""
     if settings.noise != "columns":
         return scale
     standardised = StandardisedRows(visible, scale.mean, scale.scale)

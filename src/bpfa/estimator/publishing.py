@@ -1,4 +1,4 @@
-"""From what a run came to, to the attributes that users see on a fitted estimator."""
+"""From the outcome of a run to the attributes of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from bpfa.fitting.run import Outcome
-from bpfa.prediction.predictions import feature_means, usage
+from bpfa.prediction.predictions import feature_means, feature_usage
 
 __all__ = ["fitted_attributes", "publish"]
 
 
 def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
-    """Return the fitted attributes of an estimator; components come in the order of their use."""
+    """Return the fitted attributes of an estimator, with components sorted by use, the most used first."""
     posterior, scale = outcome.posterior, outcome.scale
-    share = usage(posterior)
-    order = np.argsort(-share, kind="stable")
+    usage = feature_usage(posterior)
+    order = np.argsort(-usage, kind="stable")
     names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
     return names | {
         "n_features_in_": len(scale.mean),
@@ -30,7 +30,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "scale_": scale.scale,
         "noise_ratio_": scale.noise_ratio,
         "n_rows_seen_": outcome.n_rows_seen,
-        "component_probabilities_": share[order],
+        "component_probabilities_": usage[order],
         "components_": feature_means(posterior)[order] * scale.unit,
         "noise_std_": posterior.noise_std * scale.unit,
         "n_components_used_": posterior.n_active(),
@@ -39,11 +39,11 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
 
 
 def publish(estimator: Any, outcome: Outcome) -> None:
-    """Give an estimator all of its fitted attributes at once, in the place of those of an earlier fit."""
+    """Set all fitted attributes of an estimator at once, replacing those of an earlier fit."""
     attributes = fitted_attributes(outcome)
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    # What a later save or partial_fit needs.
+    # Needed by `save` and by later calls of `partial_fit`.
     estimator._outcome = outcome
     for name, value in attributes.items():
         setattr(estimator, name, value)

@@ -1,4 +1,4 @@
-"""Continuing a fit that was saved, after checking that it is the same fit."""
+"""Continuing a saved fit, after checking that its data and parameters are the same."""
 
 from __future__ import annotations
 
@@ -10,39 +10,29 @@ from typing import Any
 import numpy as np
 
 from bpfa.data.scaling import Scale
-from bpfa.estimator.parameters import Parameters
+from bpfa.estimator.model_file import read_outcome
+from bpfa.estimator.parameters import Parameters, check_parameters
 from bpfa.fitting.checkpoint import Checkpoint
 from bpfa.fitting.plan import Best, Standing
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.selection.start_choice import Start
 
-__all__ = ["Resumed", "file_to_resume"]
-
-
-def file_to_resume(
-    resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None
-) -> str | os.PathLike[str] | None:
-    """Return the file that a fit is to continue, if any; True stands for the checkpoint, if it exists."""
-    if resume is True:
-        if checkpoint is None:
-            raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
-        return checkpoint.path if Path(checkpoint.path).exists() else None
-    return None if isinstance(resume, bool) else resume
+__all__ = ["Resumed", "saved_fit"]
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """A saved fit that another one continues.
+    """A saved fit that is to be continued.
 
     Parameters
     ----------
     path : path-like
         Where it was saved.
     parameters : Parameters
-        Those it was given.
+        The parameters that it was given.
     outcome : Outcome
-        What it came to.
+        Its result.
     """
 
     path: str | os.PathLike[str]
@@ -55,7 +45,7 @@ class Resumed:
         return self.outcome.scale
 
     def start(self, parameters: Parameters, settings: Settings) -> Start:
-        """Return the start of the continued fit: what the saved one found, unless the user says otherwise."""
+        """Return the start of the continued fit: that which the saved fit chose, unless the user sets it."""
         theirs = self.outcome.settings
         open_in_both = parameters.open_start and self.parameters.open_start
         n_features = theirs.n_features if parameters.n_components is None else parameters.n_components
@@ -63,18 +53,18 @@ class Resumed:
         return Start(n_features, theirs.init if found else settings.init)
 
     def checked_settings(self, settings: Settings, scale: Scale, n_rows: int, *, any_seed: bool) -> Settings:
-        """Return the saved settings, refusing a fit that was made with others or to other data.
+        """Return the saved settings, after checking that the saved fit had the same settings and data.
 
         Parameters
         ----------
         settings : Settings
-            Of the fit that is to continue.
+            Settings that the new fit would have.
         scale : Scale
-            Mean and scale of its data.
+            Mean and scale of the columns of its data.
         n_rows : int
-            Rows of its data.
+            Number of rows of its data.
         any_seed : bool
-            Whether the fit takes over the seed of the saved one.
+            Whether the fit takes over the seed of the saved one, because the user has not set a seed.
         """
         theirs, ours = self.outcome.settings.document(), settings.document()
         if any_seed:
@@ -94,15 +84,35 @@ class Resumed:
         return self.outcome.settings
 
     def standing(self) -> Standing:
-        """Return where the saved fit stood."""
+        """Return the point that the saved fit has reached."""
         outcome = self.outcome
         posterior = outcome.posterior if outcome.last is None else outcome.last
         return Standing(outcome.n_steps, posterior, outcome.history, self._best())
 
     def _best(self) -> Best | None:
-        """Return the model that the fit kept for its held-out score, if it has one."""
+        """Return the model with the best held-out score, if the saved fit kept one."""
         history: Any = self.outcome.history
         scores = history["held_out_log_likelihood"][history["step"] == self.outcome.best_step]
         if not np.isfinite(scores).any():
             return None
         return Best(self.outcome.best_step, float(scores[0]), self.outcome.posterior)
+
+
+def saved_fit(resume: bool | str | os.PathLike[str], checkpoint: Checkpoint | None) -> Resumed | None:
+    """Return the saved fit that is to be continued, if any.
+
+    Parameters
+    ----------
+    resume : bool or path
+        True means the file of the checkpoint, if it exists.
+    checkpoint : Checkpoint or None
+    """
+    path: str | os.PathLike[str] | None = None if isinstance(resume, bool) else resume
+    if resume is True:
+        if checkpoint is None:
+            raise ValueError("resume=True: no checkpoint to resume from; expected checkpoint=path")
+        path = checkpoint.path if Path(checkpoint.path).exists() else None
+    if path is None:
+        return None
+    parameters, outcome = read_outcome(path)
+    return Resumed(path, check_parameters(parameters), outcome)

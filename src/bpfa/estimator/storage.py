@@ -1,4 +1,4 @@
-"""Model files: arrays and a JSON document in one safetensors file, written whole and checked when read."""
+"""Model files: arrays and a JSON document in a safetensors file, which is checked when it is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bpfa.model.view import GlobalView
 __all__ = ["SCHEMA", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
 SCHEMA = 2
-"""Version of the layout of model files. Files of a later version are refused."""
+"""Version of the layout of model files. Files with a later version cannot be read."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -34,8 +34,8 @@ Arrays = dict[str, NDArray[Any]]
 def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Any) -> None:
     """Write arrays and a JSON document to one file.
 
-    The file is written under a temporary name in the same folder, and takes its name when it is complete and
-    on the disk. Whatever goes wrong, a file at `path` is complete, whether it is the old or the new one.
+    The file is written under a temporary name in the same folder, and renamed once it is complete and on the
+    disk. Whatever goes wrong, a file at `path` is complete, whether it is the old or the new one.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ def write_model(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
-    """Return the arrays and the document of a file. Nothing in a file is ever executed.
+    """Return the arrays and the document of a file. Nothing in the file is ever executed.
 
     Raises
     ------
     FileNotFoundError
     ValueError
-        If the file was not written by bpfa, is damaged, or is of a later version.
+        If the file was not written by bpfa, is damaged, or was written by a later version.
     """
     path = Path(path)
     if not path.is_file():
@@ -81,7 +81,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except Exception as error:
-        # The header of a foreign file can make the library fail in many different ways.
+        # A file of another kind can make the library fail in many different ways.
         raise ValueError(f"{path}: not a model saved by bpfa, or cut short ({error})") from None
     if "bpfa" not in metadata:
         raise ValueError(f"{path}: a safetensors file, but not a model saved by bpfa")
@@ -97,9 +97,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
 
 
 def upgraded(document: Any, schema: int) -> Any:
-    """Return the document of a file of an earlier schema in the form of the present one.
+    """Return the document of a model file of an earlier schema in the form of the current schema.
 
-    Schema 2 renamed two parameters.
+    Schema 2 renamed the parameters `hide` and `weights` to `dropout` and `weight_precision`.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def upgraded(document: Any, schema: int) -> Any:
 
 
 def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
-    """Return a posterior as arrays and a document, from which `unpack_posterior` restores the same bits."""
+    """Return a posterior as arrays and a document, from which `unpack_posterior` restores it exactly."""
     if isinstance(posterior, ChainPosterior):
         views = posterior.views
         stacked = {name: np.stack([getattr(view, name) for view in views]) for name in GlobalView._fields}
@@ -137,7 +137,7 @@ def pack_posterior(posterior: Posterior) -> tuple[Arrays, dict[str, Any]]:
 
 
 def unpack_posterior(arrays: Mapping[str, NDArray[Any]], document: Any) -> Posterior:
-    """Return the posterior that `pack_posterior` packed."""
+    """Return the posterior that `pack_posterior` turned into arrays and a document."""
     kind = document["kind"]
     if kind == "chain":
         stacked = [arrays[name] for name in GlobalView._fields]

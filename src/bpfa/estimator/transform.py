@@ -1,4 +1,4 @@
-"""What a fitted BPFA is used for: weights of rows, missing entries, scores, new rows."""
+"""The methods of BPFA that use a fitted model: weights of rows, missing entries, scores and new rows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
-from bpfa.prediction.predictions import content_ids, predict, row_weights, sample_rows
+from bpfa.prediction.predictions import keyed_by_content, predict, row_weights, sample_rows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
 __all__ = ["TransformMixin"]
 
-# Rows predicted at a time.
+# Rows that are predicted at a time.
 BLOCK_ROWS = 4096
-# Entries that `score` hides, and the seed that says which.
+# The share of the entries that `score` holds out, and the seed that chooses them.
 SCORED_SHARE, SCORE_SEED = 0.1, 0
-# A chain that is to tell of a single row runs longer than one whose sums are averaged over a batch.
+# Sweeps of the chain of a row whose own weights are of interest. Shorter chains suffice in a fit, where only
+# sums over a batch of rows are needed.
 ROW_BURN_IN, ROW_SAMPLES = 10, 20
 
 
 class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """The methods of BPFA that need a fit and leave it as it is."""
+    """Methods of `BPFA` that need a fitted model and do not change it."""
 
     n_jobs: int | None
     device: str
@@ -49,13 +50,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     scale_: Array
     noise_ratio_: Array
     noise_std_: Array
+    n_components_used_: int
     n_steps_: int
     _component_order: NDArray[np.int64]
 
     def transform(self, X: Any) -> Any:
-        """Return the weights of the features in every row, E[z w], the most used feature first.
+        """Return the weights of the features in every row, E[z w], with the most used feature first.
 
-        The features are taken at their posterior mean. A row's weights are a function of the row alone.
+        The features are fixed at their posterior means. The weights of a row depend on that row alone.
 
         Parameters
         ----------
@@ -64,7 +66,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
-            Zero where a feature is in the row with a probability below 1/1000.
+            A weight is zero if the row uses the feature with a probability below 1/1000.
         """
         check_is_fitted(self)
         rows = self._standardised(X)
@@ -79,11 +81,12 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return array_like(weights, X)
 
     def inverse_transform(self, L: Any) -> Array:
-        """Return the rows that weights stand for, without noise, in the units of the data.
+        """Return the rows that belong to given weights, without noise, in the units of the data.
 
         Parameters
         ----------
         L : array-like or sparse, shape (n_rows, K)
+            Weights, as `transform` returns them.
         """
         check_is_fitted(self)
         K = len(self.components_)
@@ -94,21 +97,21 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return restored
 
     def impute(self, X: Any, *, return_std: bool = False, n_draws: int = 50) -> Any:
-        """Fill in what is missing, by the mean of the predictive distribution.
+        """Fill in missing entries by the mean of their predictive distribution.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         return_std : bool
-            Also return how uncertain each filled entry is: the standard deviation of the predictive
-            distribution, noise included; 0 where an entry is observed.
+            Also return how uncertain each entry is: the standard deviation of its predictive distribution,
+            noise included, or 0 if the entry is observed.
         n_draws : int
-            Draws from the posterior.
+            Number of draws from the posterior.
 
         Returns
         -------
-        array or frame of the kind and shape of X, or two of them
-            Observed entries are returned as they are.
+        array or frame of the same kind and shape as X, or two of them
+            Observed entries are unchanged.
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X)
@@ -127,10 +130,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Predictive log-likelihood per entry, of a tenth of the entries of X, given the rest.
+        """Return the predictive log-likelihood per entry of a tenth of the entries of X, given the rest.
 
-        The entries are held out at random with a fixed seed, the same for every model. They are scored in the
-        units of the data, so that models with and without `standardize` can be compared.
+        The entries are chosen at random with a fixed seed, so that they are the same for every model. They
+        are scored in the units of the data, so that models with and without `standardize` can be compared.
 
         Parameters
         ----------
@@ -140,28 +143,28 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.held_out_score(X).log_likelihood
 
     def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = 20) -> HeldOutScore:
-        """Score predictions of held-out entries: log-likelihood, in the units of the data, and squared error.
+        """Score the predictions of held-out entries by log-likelihood and by squared error.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         held_out : boolean array-like, optional
-            True where an entry is to be held out and scored; a tenth of them at random, the same for every
-            model, by default.
+            True at the entries to hold out and to score. By default a tenth of the entries is chosen at
+            random, the same ones for every model.
         n_draws : int
+            Number of draws from the posterior.
 
         Returns
         -------
         HeldOutScore
-            Its squared error is in units of the columns' scales.
+            The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
         """
         check_is_fitted(self)
         scores, log_scale = [], np.log(self.scale_)
         for batch, truth, mask in self._held_out_blocks(X, held_out, BLOCK_ROWS):
-            keyed = content_ids(batch)
             score = score_rows(
                 self.posterior_,
-                keyed,
+                keyed_by_content(batch),
                 truth,
                 mask,
                 self._algorithm(),
@@ -180,6 +183,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         n_samples : int
+            Number of rows.
         random_state : int, RandomState or None
         """
         check_is_fitted(self)
@@ -190,22 +194,23 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def annotate(
         self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
     ) -> None:
-        """Write what the model says of the observations of an AnnData object into it.
+        """Write the weights and features of the model into an AnnData object.
 
-        New observations are brought to the mean and scale of the fit, whatever their own.
+        The observations are scaled by the mean and scale of the fit, even if their own differ.
 
         Parameters
         ----------
         adata : anndata.AnnData
-            Gets `obsm["X_bpfa"]` (weights, as `transform`), `varm["bpfa_components"]` (features, variables x
-            K), `uns["bpfa"]` (share of the observations that use each feature, noise of each variable, mean
-            and scale of each variable, algorithm, steps) and, with `imputed`, `layers["bpfa_imputed"]`.
+            These parts of it are set: `obsm["X_bpfa"]` (weights, as returned by `transform`),
+            `varm["bpfa_components"]` (features, variables x K), `uns["bpfa"]` (share of the observations that
+            use each feature; noise, mean and scale of each variable; algorithm; number of steps) and, with
+            `imputed`, `layers["bpfa_imputed"]`.
         layer : str, optional
             The layer that the model was fitted to; X by default.
         absent : {"zero", "missing"}
-            What an entry of a sparse matrix that is not stored means, as for the fit.
+            What the entries mean that a sparse matrix does not store. Use the same value as for the fit.
         imputed : bool
-            Also fill in missing entries.
+            Also write the data with its missing entries filled in.
         """
         check_is_fitted(self)
         rows = AnnDataRows(adata, layer=layer, absent=absent)
@@ -225,23 +230,23 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _held_out_blocks(
         self, X: Any, held_out: Any, block_rows: int
     ) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
-        """Yield some rows at a time in the model's units: as it sees them, as they are, what is held out."""
+        """Yield blocks of rows without and with the held-out entries, in units of the model, and the mask."""
         rows = self._standardised(X)
         source: HeldOutRows | MaskedRows
         if held_out is None:
             source = HeldOutRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
         else:
             source = MaskedRows(rows, held_out)
-        n_hidden = 0
+        n_held_out = 0
         for first in range(0, rows.n_rows, block_rows):
             batch, truth, mask = source.take_held_out(np.arange(first, min(first + block_rows, rows.n_rows)))
-            n_hidden += int(mask.sum())
+            n_held_out += int(mask.sum())
             yield batch, truth, mask
-        if not n_hidden:
-            name, way_out = (
+        if not n_held_out:
+            name, expected = (
                 ("X", "more of them, or a mask held_out=...") if held_out is None else ("held_out", "one")
             )
-            raise ValueError(f"{name}: no entry is held out among {rows.n_rows} rows; expected {way_out}")
+            raise ValueError(f"{name}: no entry is held out among {rows.n_rows} rows; expected {expected}")
 
     @property
     def _n_features_out(self) -> int:
@@ -249,7 +254,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def _unit(self) -> Array:
-        """What is 1 in the model, in the units of the data."""
+        """The amount, in the units of the data, that is 1 in the model."""
         return self.scale_ * self.noise_ratio_
 
     @property
@@ -260,11 +265,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._settings().make_algorithm(self.n_jobs)
 
     def _settings(self) -> Settings:
-        """Return the settings of the fit on the device of today, which need not be that of the fit."""
+        """Return the settings of the fit with the present device, which need not be the device of the fit."""
         return replace(self.settings_, device=check_device(self.device))
 
     def _row_algorithm(self) -> Algorithm:
-        """Return the algorithm with longer chains, for what is told of single rows."""
+        """Return the algorithm with longer chains, for results about single rows."""
         if ALGORITHMS[self.settings_.algorithm].method != "Gibbs":
             return self._algorithm()
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}

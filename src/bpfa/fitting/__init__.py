@@ -1,1 +1,1 @@
-"""A whole fit: its limits, history, held-out scores, revisions of the features and checkpoints."""
+"""A whole fit: its plan, limits and history, held-out scores, revisions of the features, and checkpoints."""

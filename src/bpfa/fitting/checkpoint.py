@@ -13,16 +13,16 @@ __all__ = ["Checkpoint"]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a fit is saved; it is saved at its end too, and when it is interrupted.
+    """Where and how often a fit is saved while it runs; it is also saved when it ends or is interrupted.
 
     Parameters
     ----------
     path : path-like
-        The file, which is always whole: each save takes the place of the one before.
+        The file. It is complete at all times: a save replaces the earlier file only when it is finished.
     every_steps : int, optional
         Steps between saves.
     every_minutes : float, optional
-        Minutes between saves; 5 when neither is given.
+        Minutes between saves. The default is 5 if `every_steps` is not given either.
 
     Examples
     --------
@@ -45,26 +45,26 @@ class Checkpoint:
 
 
 def as_checkpoint(checkpoint: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
-    """Return a checkpoint, or a path as the checkpoint that saves there now and then."""
+    """Return a checkpoint as it is, and a path as a checkpoint that saves there every five minutes."""
     if checkpoint is None or isinstance(checkpoint, Checkpoint):
         return checkpoint
     return Checkpoint(checkpoint)
 
 
 class Clock:
-    """Says when a save is due."""
+    """Decides when a save is due."""
 
     def __init__(self, checkpoint: Checkpoint, step: int) -> None:
         self.checkpoint = checkpoint
         self.saved(step)
 
     def due(self, step: int) -> bool:
-        """Return whether the fit is to be saved after this step."""
+        """Return whether the fit should be saved after this step."""
         steps, minutes = self.checkpoint.every_steps, self.checkpoint.every_minutes
         if steps is not None and step >= self.step + steps:
             return True
         return minutes is not None and time.monotonic() >= self.time + 60 * minutes
 
     def saved(self, step: int) -> None:
-        """Begin to count anew."""
+        """Restart the count of steps and minutes, after a save."""
         self.step, self.time = step, time.monotonic()

@@ -1,4 +1,4 @@
-"""What a fit was like: one line a step, ready to be plotted."""
+"""The history of a fit: one record for each step, ready to be plotted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from bpfa.prediction.scores import HeldOutScore
 
 __all__ = ["History"]
 
-# Steps whose summaries may wait to be read from a device.
-MOST_UNREAD = 1000
+# The most steps whose summaries have not yet been read from a device.
+MAX_UNREAD = 1000
 
 
 class History:
-    """Lists that grow by a step at a time.
+    """The record of every step of a fit.
+
+    Parameters
+    ----------
+    arrays : mapping, optional
+        The history of an earlier run, which this one continues.
 
     Examples
     --------
@@ -49,7 +54,7 @@ class History:
 
     @property
     def lists(self) -> dict[str, list[float]]:
-        """The columns, after waiting for what a device has yet to tell of the last steps."""
+        """The columns as lists. If a device has not yet finished the last steps, this waits for it."""
         if self._unread:
             summaries, self._unread = type(self._unread[0]).read(self._unread), []
             first = len(self) - len(summaries)
@@ -58,10 +63,10 @@ class History:
         return self._lists
 
     def add(self, progress: Progress, seconds: float, score: HeldOutScore | None = None) -> None:
-        """Add the line of a step; `seconds` are those of the whole fit, earlier runs included."""
-        # To read the summary now would wait for the device; it is read when somebody looks.
+        """Add the record of a step; `seconds` counts from the start of the fit, including earlier runs."""
+        # Reading the summary now would mean waiting for the device; it is read when it is needed.
         self._unread.append(progress.state.summary())
-        line = (
+        record = (
             progress.step,
             progress.epoch,
             seconds,
@@ -71,9 +76,9 @@ class History:
             np.nan if score is None else score.log_likelihood,
             np.nan if score is None else score.mse,
         )
-        for name, value in zip(self.COLUMNS, line, strict=True):
+        for name, value in zip(self.COLUMNS, record, strict=True):
             self._lists[name].append(value)
-        if len(self._unread) >= MOST_UNREAD:
+        if len(self._unread) >= MAX_UNREAD:
             _ = self.lists
 
     @property
@@ -83,11 +88,11 @@ class History:
 
     @property
     def scores(self) -> list[float]:
-        """The held-out log-likelihoods that were taken, in order."""
+        """The held-out log-likelihoods of the steps that were scored, in order."""
         return [value for value in self._lists["held_out_log_likelihood"] if not np.isnan(value)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the columns as arrays of one length."""
+        """Return the columns as arrays of the same length."""
         return {
             name: np.array(values, dtype=np.int64 if name in self.COUNTS else np.float64)
             for name, values in self.lists.items()

@@ -1,4 +1,4 @@
-"""When a fit ends: after so many steps, so many seconds, or when held-out entries are predicted no better."""
+"""When a fit ends: after a number of steps, after some time, or when held-out scores stop improving."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from bpfa.fitting.history import History
 
 __all__ = ["Limits"]
 
-# A held-out score counts as better when it gains this many nats an entry.
-SMALLEST_GAIN = 1e-4
+# A held-out score counts as an improvement if it is higher by at least this many nats per entry.
+LEAST_GAIN = 1e-4
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a fit; None is no limit.
+    """The limits of a fit. None means that there is no such limit.
 
     Parameters
     ----------
     max_steps : int or None
+        Steps of training, or sweeps of the sampler.
     max_time : float or None
         Seconds of training.
     patience : int or None
-        Held-out scores in a row that may fail to be better than the best before them.
+        The fit ends after this many held-out scores in a row that are no better than the best before them.
 
     Examples
     --------
@@ -40,12 +41,12 @@ class Limits:
             return "max_steps"
         if self.max_time is not None and history.seconds >= self.max_time:
             return "max_time"
-        if self.patience is not None and _stale(history.scores) >= self.patience:
+        if self.patience is not None and _scores_since_best(history.scores) >= self.patience:
             return "patience"
         return None
 
     def share_done(self, step: int, seconds: float) -> float:
-        """Return how far the fit is on its way to the first limit, from 0 to 1."""
+        """Return how much of the fit is done, from 0 to 1, judged by the limit that is nearest."""
         shares = [0.0]
         if self.max_steps is not None:
             shares.append(step / self.max_steps)
@@ -54,11 +55,11 @@ class Limits:
         return min(1.0, max(shares))
 
 
-def _stale(scores: list[float]) -> int:
-    """Count the scores since the last one that was better than all before it."""
+def _scores_since_best(scores: list[float]) -> int:
+    """Count the scores after the last one that improved on all before it."""
     best, since = float("-inf"), 0
     for score in scores:
-        if score > best + SMALLEST_GAIN:
+        if score > best + LEAST_GAIN:
             best, since = score, 0
         else:
             since += 1

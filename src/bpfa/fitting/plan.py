@@ -1,4 +1,4 @@
-"""What a run is to do: a frozen description that is complete before the first step."""
+"""The plan of a run: an immutable description that is complete before the first step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bpfa.model.posterior import Posterior
 
 __all__ = ["Best", "HeldOut", "Plan", "Standing", "held_out_sample"]
 
-# Held-out entries are scored in this many rows.
+# Held-out entries are scored in a sample of this many rows.
 SCORED_ROWS = 1000
 
 
 class HeldOut(NamedTuple):
-    """Rows of which some entries are held out, as the model sees them, and the truth."""
+    """Rows with held-out entries: as the model sees them, and with their true values."""
 
     batch: Batch
     truth: Array
@@ -32,7 +32,7 @@ class HeldOut(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The posterior that has predicted held-out entries best so far."""
+    """The posterior with the best held-out score so far."""
 
     step: int
     log_likelihood: float
@@ -41,7 +41,7 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an earlier run of the same settings stood; by default at the start."""
+    """The point that an earlier run with the same settings has reached; by default, the start."""
 
     step: int = 0
     posterior: Posterior | None = None
@@ -51,27 +51,27 @@ class Standing:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, before its first step.
+    """Everything that a run needs to know before its first step.
 
     Parameters
     ----------
     rows : Rows
-        As the model sees them: in its units, and without what is held out.
+        The data as the model sees it: in its units, and without the held-out entries.
     visits : Visits
-        Which rows each step visits.
+        Determines which rows each step visits.
     settings : Settings
     limits : Limits
     scale : Scale
         The units of the model.
     held_out : HeldOut or None
-        What is scored now and then.
+        The entries that are scored at intervals.
     standing : Standing
-        Where an earlier run stood.
+        The point from which the run continues.
     n_rows_seen : int
-        Rows that the model has seen when the run has ended.
+        Number of rows that the model will have seen at the end of the run.
     column_names : array of str, optional
     n_jobs : int, optional
-        Threads.
+        Number of threads.
     """
 
     rows: Rows
@@ -86,17 +86,17 @@ class Plan:
     n_jobs: int | None = None
 
     def history(self) -> History:
-        """Return a new history that goes on from where the earlier run stood."""
+        """Return a new history that continues the one of the earlier run."""
         return History(self.standing.history)
 
 
 def held_out_sample(rows: StandardisedRows, settings: Settings) -> HeldOut | None:
-    """Return some rows whose held-out entries are to be scored; None where nothing is held out.
+    """Return a sample of rows whose held-out entries are to be scored, or None if nothing is held out.
 
     Parameters
     ----------
     rows : StandardisedRows
-        Of `HeldOutRows`, where entries are held out.
+        Standardised `HeldOutRows` if entries are held out.
     settings : Settings
     """
     source = rows.rows

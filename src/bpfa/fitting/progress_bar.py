@@ -14,24 +14,24 @@ __all__ = ["Bar", "progress_bar"]
 
 
 class Bar(Protocol):
-    """What a fit calls after every step to move its bar."""
+    """What a fit calls after every step to update its progress bar."""
 
     def __call__(self, history: History, n_rows_seen: float) -> None:
-        """Show the last line of the history."""
+        """Show the last record of the history."""
 
 
 @contextmanager
 def progress_bar(limits: Limits, *, verbose: int, console: Any = None) -> Iterator[Bar]:
-    """Show a bar while the block runs: step, rows per second, noise, features, held-out score and time left.
+    """Show a progress bar while the block runs, with rate, noise, features in use, score and time left.
 
     Parameters
     ----------
     limits : Limits
-        The limits of the fit, from which follows how much of it is done.
+        The limits of the fit, which determine how much of it is done.
     verbose : int
         0 shows nothing.
     console : rich.console.Console, optional
-        Standard error by default; nothing is drawn unless it is a terminal or a notebook.
+        Standard error by default. Nothing is drawn unless it is a terminal or a notebook.
     """
     with open_bar("bpfa", total=1.0, shown=bool(verbose), text="starting", console=console) as bar:
 
@@ -40,12 +40,12 @@ def progress_bar(limits: Limits, *, verbose: int, console: Any = None) -> Iterat
             share_done = limits.share_done(int(last["step"]), last["seconds"])
             bar.update(share_done, _summary(last, history.scores, n_rows_seen))
 
-        # A silent bar must not look at the history: that may mean waiting for a GPU.
+        # A bar that is not drawn must not read the history, which may mean waiting for a GPU.
         yield show if bar.drawn else _show_nothing
 
 
 def _summary(last: dict[str, Any], scores: list[float], n_rows_seen: float) -> str:
-    """Return the last line of the history in words."""
+    """Return the last record of the history in words."""
     rate = n_rows_seen / max(last["seconds"], 1e-9)
     summary = (
         f"step {last['step']:,} · {rate:,.0f} rows/s · noise {last['noise_std']:.3g} · "
@@ -55,4 +55,4 @@ def _summary(last: dict[str, Any], scores: list[float], n_rows_seen: float) -> s
 
 
 def _show_nothing(history: History, n_rows_seen: float) -> None:
-    """Stand in for a bar where none is drawn."""
+    """Take the place of a bar that is not drawn."""

@@ -1,4 +1,4 @@
-"""A fit from its start, or from where an earlier one stood, to its end: the only training loop."""
+"""The training loop: it runs a plan from its start, or from where an earlier run ended, to its end."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from bpfa.prediction.scores import HeldOutScore, score_rows
 __all__ = ["Callback", "Outcome", "run"]
 
 Callback = Callable[[Progress, History], Any]
-"""Called after every step; a true answer ends the fit."""
+"""Called after every step; if it returns a true value, the fit ends."""
 
-# Held-out entries are scored with this many draws, after every so many steps, or sweeps of the sampler.
-SCORED_DRAWS = 10
+# Draws from the posterior that score held-out entries.
+SCORING_DRAWS = 10
+# How often they are scored: in steps, or in sweeps of the uncollapsed sampler.
 STEPS_BETWEEN_SCORES, SWEEPS_BETWEEN_SCORES = 50, 5
-# The number of rows among which badly explained ones are looked for.
-REVISED_ROWS = 4096
+# The number of rows among which a revision seeks badly explained ones.
+REVISION_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to, at its end or at a checkpoint."""
+    """The result of a run, at its end or at a checkpoint."""
 
     settings: Settings
     scale: Scale
     posterior: Posterior
-    """The posterior to use: the last one, or with `patience` the one of the best held-out score."""
+    """The posterior to use: the last one or, with `patience`, the one with the best held-out score."""
     last: Posterior | None
-    """The posterior from which training goes on, where it is not the one to use."""
+    """The posterior from which training continues, if it is not the one to use."""
     n_steps: int
     best_step: int
     history: dict[str, NDArray[Any]]
@@ -52,7 +53,7 @@ class Outcome:
     n_rows_seen: int
     column_names: NDArray[Any] | None
     error: BaseException | None = None
-    """What ended the run early, after the state of the last good step was kept."""
+    """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
 
 def run(
@@ -74,13 +75,13 @@ def run(
     checkpoint : Checkpoint, optional
         How often to save.
     save : callable, optional
-        Saves what the run has come to so far; needed with a checkpoint.
+        Saves an outcome; needed if a checkpoint is given. It is also called at the end of the run.
 
     Returns
     -------
     Outcome
-        An interrupt (Ctrl-C), and numbers that are no longer finite, end the run: the outcome is then that of
-        the last good step, and its `error` says why. If not even one step was made, the error is raised.
+        An interrupt (Ctrl-C) or a number that is not finite ends the run. The outcome is then that of the
+        last good step, and its `error` is the exception. If no step was completed, the exception is raised.
     """
     training = _Training(plan)
     error: BaseException | None = None
@@ -111,14 +112,14 @@ class _Training:
         self.plan, self.settings = plan, plan.settings
         standing = plan.standing
         self.step, self.state, self.history = standing.step, standing.posterior, plan.history()
-        # Patience waits beyond the best score, so that the best posterior must be kept. A chain over all rows
-        # gains by its length instead.
+        # With patience, a fit ends some time after its best score, so the best posterior has to be kept. The
+        # uncollapsed sampler averages over its chain instead, and gains from every further sweep.
         self._keeps_best = plan.limits.patience is not None and self.settings.algorithm != "gibbs"
         self.best = standing.best if self._keeps_best else None
         self.stopped_by: str | None = None
 
     def outcome(self, error: BaseException | None = None) -> Outcome:
-        """Return what the run has come to so far."""
+        """Return the outcome of the steps so far."""
         assert self.state is not None
         plan, last, best = self.plan, self.state.host(), self.best
         superseded = best is not None and best.step != self.step
@@ -137,14 +138,14 @@ class _Training:
         )
 
     def steps(self, callbacks: Sequence[Callback]) -> Generator[Progress, None, None]:
-        """Train until a limit is reached or a callback ends it; the state is up to date at every yield."""
+        """Train until a limit is reached or a callback ends the fit; the state is current at every yield."""
         began, before, limits = time.perf_counter(), self.history.seconds, self.plan.limits
         if self.step and limits.reached(self.step, self.history):
             self.stopped_by = limits.reached(self.step, self.history)
             return
-        with closing(self._revising()) as training:
+        with closing(self._steps_with_revisions()) as training:
             for progress in training:
-                score = self._score() if self._due(progress.step) else None
+                score = self._score_and_keep_best() if self._scores_are_due(progress.step) else None
                 self.history.add(progress, before + time.perf_counter() - began, score)
                 self.stopped_by = limits.reached(progress.step, self.history)
                 # Every callback is called, even after one of them has ended the fit.
@@ -156,22 +157,22 @@ class _Training:
                     return
         self.stopped_by = "partial_fit"
 
-    def _revising(self) -> Generator[Progress, None, None]:
-        """Train, and begin anew after every revision of the features."""
+    def _steps_with_revisions(self) -> Generator[Progress, None, None]:
+        """Train, and restart the training after every revision of the features."""
         while True:
             revised = False
-            with closing(self._training()) as training:
+            with closing(self._steps_from_here()) as training:
                 for progress in training:
                     self.step, self.state = progress.step, progress.state
-                    revised = self._due(progress.step) and self._revise()
+                    revised = self._scores_are_due(progress.step) and self._revise()
                     yield progress._replace(state=self.state)
                     if revised:
                         break
             if not revised:
                 return
 
-    def _training(self) -> Generator[Progress, None, None]:
-        """Return the steps from where the run stands."""
+    def _steps_from_here(self) -> Generator[Progress, None, None]:
+        """Return the steps from the present state on."""
         plan, settings = self.plan, self.settings
         return train(
             plan.rows,
@@ -193,15 +194,15 @@ class _Training:
         )
 
     def _revise(self) -> bool:
-        """Revise the features where that is asked for; return whether the posterior has changed."""
+        """Revise the features if the settings ask for it; return whether the posterior has changed."""
         if not self.settings.most_features:
             return False
         assert self.state is not None
         rows, stream = self.plan.rows, self.settings.stream.child("revision")
         revision = revise(
             self.state.host(),
-            lambda proposed: self._scored(proposed, integrated=True).log_likelihood,
-            rows.take(sample_ids(rows, REVISED_ROWS, stream.generator(self.step))),
+            lambda proposed: self._score_of(proposed, integrated=True).log_likelihood,
+            rows.take(sample_ids(rows, REVISION_ROWS, stream.generator(self.step))),
             self.settings.make_algorithm(self.plan.n_jobs),
             most=self.settings.most_features,
             stream=stream.child(str(self.step)),
@@ -211,33 +212,33 @@ class _Training:
         return bool(revision.kept)
 
     def check_finite(self) -> None:
-        """Refuse the last posterior if one of its last steps on a device has failed."""
+        """Raise an error if the last posterior, which a device may still compute, is not finite."""
         if self.state is not None:
             try:
                 self.state.check_finite()
             except ValueError as error:
                 raise NonFiniteError(self.step, self.state.host(), str(error)) from error
 
-    def _due(self, step: int) -> bool:
+    def _scores_are_due(self, step: int) -> bool:
         between = SWEEPS_BETWEEN_SCORES if self.settings.algorithm == "gibbs" else STEPS_BETWEEN_SCORES
         return self.plan.held_out is not None and step % between == 0
 
-    def _score(self) -> HeldOutScore:
-        """Score the held-out entries, and remember the posterior if it is the best so far."""
+    def _score_and_keep_best(self) -> HeldOutScore:
+        """Score the held-out entries, and keep the posterior if its score is the best so far."""
         assert self.state is not None
         posterior = self.state.host()
-        score = self._scored(posterior)
+        score = self._score_of(posterior)
         if self._keeps_best and (self.best is None or score.log_likelihood > self.best.log_likelihood):
             self.best = Best(self.step, score.log_likelihood, posterior)
         return score
 
-    def _scored(self, posterior: Posterior, *, integrated: bool = False) -> HeldOutScore:
+    def _score_of(self, posterior: Posterior, *, integrated: bool = False) -> HeldOutScore:
         assert self.plan.held_out is not None
         return score_rows(
             posterior,
             *self.plan.held_out,
             self.settings.make_algorithm(self.plan.n_jobs),
-            n_draws=SCORED_DRAWS,
+            n_draws=SCORING_DRAWS,
             stream=self.settings.stream.child("scores"),
             integrated=integrated,
             units=self.plan.scale.noise_ratio,

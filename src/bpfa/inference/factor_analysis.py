@@ -1,7 +1,7 @@
-"""Factor analysis of some of the rows, by turns: a quick look at the data before the fit.
+"""Factor analysis of a sample of the rows: a quick look at the data before a fit (docs/math.md section 10).
 
-By turns, the covariances of the rows filled in, the common factors and the noise of every column from them,
-and what these say of the missing entries.
+Each iteration computes the covariance of the rows with their missing entries filled in, derives the common
+factors and the noise of every column from it, and fills in the missing entries anew.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows, sample_ids
 
-__all__ = ["LEAST_NOISE", "Factoring", "pairwise_covariance", "some_rows"]
+__all__ = ["LEAST_NOISE_SHARE", "FactorAnalysis", "pairwise_covariance", "row_sample"]
 
-# Rows that are looked at, and entries in all, of which there are more only where a thousand rows have more.
-MAX_ROWS, MAX_ENTRIES = 10_000, 2**21
-# The least noise variance, as a share of the column's own: a column explained without noise (a Heywood case)
-# would count for everything.
-LEAST_NOISE = 1e-3
-# Turns have settled when no noise variance moves by more than this share.
+# A sample has at most this many rows, and at most this many entries unless so few rows would not suffice.
+MAX_ROWS, MAX_ENTRIES, ENOUGH_ROWS = 10_000, 2**21, 1000
+# The smallest noise variance of a column, as a share of the variance of the column. Without it, a column that
+# is explained without any noise (a Heywood case) would outweigh all others.
+LEAST_NOISE_SHARE = 1e-3
+# Iterations end when no noise variance changes by more than this share of itself.
 TOLERANCE = 1e-3
 
 
-def some_rows(rows: Rows, stream: Stream) -> Batch:
-    """Return rows at random, as many as one can look at in no time."""
-    n_rows = min(MAX_ROWS, max(1000, MAX_ENTRIES // rows.n_columns))
+def row_sample(rows: Rows, stream: Stream) -> Batch:
+    """Return a random sample of the rows that is small enough to be analysed quickly."""
+    n_rows = min(MAX_ROWS, max(ENOUGH_ROWS, MAX_ENTRIES // rows.n_columns))
     return rows.take(sample_ids(rows, n_rows, stream.generator(0)))
 
 
 def pairwise_covariance(batch: Batch) -> Array:
-    """Return the mean products of columns over the rows where both are observed, 0 where there are none.
+    """Return the mean product of every two columns over the rows in which both are observed.
+
+    It is 0 for two columns that are never observed together.
 
     Examples
     --------
@@ -44,8 +46,8 @@ def pairwise_covariance(batch: Batch) -> Array:
     return covariance
 
 
-class Factoring:
-    """Maximum-likelihood factor analysis, turn by turn.
+class FactorAnalysis:
+    """Maximum-likelihood factor analysis of rows with missing entries, by iteration.
 
     Parameters
     ----------
@@ -58,16 +60,16 @@ class Factoring:
     noise : array, shape (n_columns,)
         Noise variance of every column.
     filled : array, shape (n_rows, n_columns)
-        The rows, missing entries as the factors have them.
+        The rows, with missing entries as the factors predict them.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> common = rng.normal(size=(2000, 1)) @ np.ones((1, 6))
     >>> y = common + rng.normal(size=(2000, 6)) * [0.2, 0.2, 0.2, 0.4, 0.4, 0.4]
-    >>> factoring = Factoring(y, np.ones(y.shape, dtype=bool))
-    >>> factoring.settle(1, max_turns=20)
-    >>> np.sqrt(factoring.noise).round(1)
+    >>> analysis = FactorAnalysis(y, np.ones(y.shape, dtype=bool))
+    >>> analysis.fit(1, max_iterations=20)
+    >>> np.sqrt(analysis.noise).round(1)
     array([0.2, 0.2, 0.2, 0.4, 0.4, 0.4])
     """
 
@@ -76,26 +78,32 @@ class Factoring:
         self.observed, self.filled = observed, self.values
         self.n_observed = observed.sum(axis=0)
         variance = (self.values**2).sum(axis=0) / np.maximum(self.n_observed, 1)
-        self._least = LEAST_NOISE * np.where(variance > 0, variance, 1.0)
-        self.noise: Array = np.maximum(variance, self._least)
+        self._least_noise = LEAST_NOISE_SHARE * np.where(variance > 0, variance, 1.0)
+        self.noise: Array = np.maximum(variance, self._least_noise)
 
-    def settle(self, n_factors: int, max_turns: int) -> None:
-        """Make turns until no noise variance moves by more than a thousandth, or so many."""
-        for _ in range(max_turns):
-            if self.turn(n_factors) <= TOLERANCE:
+    def fit(self, n_factors: int, max_iterations: int) -> None:
+        """Iterate until the noise no longer changes noticeably, at most `max_iterations` times."""
+        for _ in range(max_iterations):
+            if self.iterate(n_factors) <= TOLERANCE:
                 break
 
-    def turn(self, n_factors: int) -> float:
-        """Move factors, noise and missing entries once; return the largest change of a noise, as a share."""
+    def iterate(self, n_factors: int) -> float:
+        """Update factors, noise and missing entries once.
+
+        Returns
+        -------
+        float
+            The largest change of a noise variance, as a share of its earlier value.
+        """
         n, D = self.values.shape
         noise, unit = self.noise, np.sqrt(self.noise)
-        # What is filled in has no noise; its variance comes back here.
+        # Values that were filled in have no noise of their own; its variance is added here.
         covariance = self.filled.T @ self.filled / n + np.diag((1 - self.n_observed / n) * noise)
         eigenvalues, vectors = np.linalg.eigh(covariance / unit / unit[:, None])
-        # In units of the noise, what is common has the variance that exceeds 1.
+        # In units of the noise, a common factor has the variance by which an eigenvalue exceeds 1.
         common = np.maximum(eigenvalues[D - n_factors :] - 1.0, 0.0)
         directions = vectors[:, D - n_factors :]
-        self.noise = np.maximum(np.diag(covariance) - noise * (directions**2 @ common), self._least)
+        self.noise = np.maximum(np.diag(covariance) - noise * (directions**2 @ common), self._least_noise)
         shrunk = directions * (common / (common + 1.0))
         self.filled = np.where(
             self.observed, self.values, ((self.filled / unit) @ shrunk) @ directions.T * unit

@@ -11,7 +11,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs
 from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows, sample_ids
-from bpfa.inference.factor_analysis import pairwise_covariance, some_rows
+from bpfa.inference.factor_analysis import pairwise_covariance, row_sample
 from bpfa.inference.sampler import GibbsSampler
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import GlobalPosterior
@@ -204,7 +204,7 @@ def common_posterior(
 def _components(rows: Rows, seed: int | Stream | None) -> tuple[Array, Array]:
     """Return the variances of the principal components, the smallest first, and their directions."""
     eigenvalues, vectors = np.linalg.eigh(
-        pairwise_covariance(some_rows(rows, _stream(seed).child("initialise")))
+        pairwise_covariance(row_sample(rows, _stream(seed).child("initialise")))
     )
     return eigenvalues, vectors
 

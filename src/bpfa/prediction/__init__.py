@@ -1,1 +1,1 @@
-"""What a posterior says of rows: draws, predictions and scores."""
+"""What a posterior predicts for given rows: draws, weights, missing entries and scores."""

@@ -1,4 +1,4 @@
-"""What a fitted model says of rows: their weights, their entries, and how probable entries are."""
+"""Weights of the features in given rows, predictions of their entries, and new rows drawn from a model."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from bpfa.prediction.scores import posterior_draws
 
 __all__ = [
     "Prediction",
-    "content_ids",
     "feature_means",
-    "point_view",
+    "feature_usage",
+    "keyed_by_content",
     "predict",
     "row_weights",
     "sample_rows",
-    "usage",
+    "view_at_means",
 ]
 
-# A weight whose feature is less probable than this in a row is reported as zero.
+# If a feature is in a row with a smaller probability than this, its weight is reported as zero.
 SMALLEST_PROBABILITY = 1e-3
-# Draws of the globals behind a sample of new rows.
-SAMPLED_GLOBALS = 100
+# The most draws of the globals that a sample of new rows is based on.
+MAX_GLOBAL_DRAWS = 100
 # Multipliers of the SplitMix64 generator, used to mix the bits of a row.
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+SPLITMIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class Prediction(NamedTuple):
@@ -41,18 +41,18 @@ class Prediction(NamedTuple):
 
     mean: Array
     std: Array
-    """Of an entry: the uncertainty of the model and the noise together."""
+    """Standard deviation of an entry, from the uncertainty of the model and from the noise."""
 
 
-def content_ids(batch: Batch) -> Batch:
-    """Return the rows with ids made from what they hold, so that equal rows get equal random numbers.
+def keyed_by_content(batch: Batch) -> Batch:
+    """Return the rows with ids computed from their contents, so that equal rows get equal random numbers.
 
-    A prediction for a row is then a function of the row alone, whatever stands beside it.
+    A prediction for a row is then a function of the row alone, whatever other rows are in the batch.
 
     Examples
     --------
-    >>> one = content_ids(Batch([[1.0, 2.0], [3.0, np.nan]])).ids
-    >>> other = content_ids(Batch([[3.0, np.nan], [1.0, 2.0], [1.0, 2.5]])).ids
+    >>> one = keyed_by_content(Batch([[1.0, 2.0], [3.0, np.nan]])).ids
+    >>> other = keyed_by_content(Batch([[3.0, np.nan], [1.0, 2.0], [1.0, 2.5]])).ids
     >>> bool((one == other[[1, 0]]).all()), len(set(other.tolist()))
     (True, 3)
     """
@@ -60,16 +60,16 @@ def content_ids(batch: Batch) -> Batch:
     ids = np.zeros(len(batch), dtype=np.uint64)
     with np.errstate(over="ignore"):
         for bits in values.view(np.uint64).T:
-            ids = (ids ^ bits) + _MIX[0]
-            ids = (ids ^ (ids >> np.uint64(30))) * _MIX[1]
-            ids = (ids ^ (ids >> np.uint64(27))) * _MIX[2]
+            ids = (ids ^ bits) + SPLITMIX[0]
+            ids = (ids ^ (ids >> np.uint64(30))) * SPLITMIX[1]
+            ids = (ids ^ (ids >> np.uint64(27))) * SPLITMIX[2]
             ids ^= ids >> np.uint64(31)
     # Row ids have 40 bits.
     return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
 
 
 def feature_means(posterior: Posterior) -> Array:
-    """E[phi], K x D."""
+    """Return E[phi], K x D."""
     if isinstance(posterior, ChainPosterior):
         mean: Array = np.mean([view.phi for view in posterior.views], axis=0)
         return mean
@@ -77,8 +77,8 @@ def feature_means(posterior: Posterior) -> Array:
     return posterior.features.mean
 
 
-def usage(posterior: Posterior) -> Array:
-    """Share of the rows that use each feature, E[pi_k]."""
+def feature_usage(posterior: Posterior) -> Array:
+    """Return the share of the rows that use each feature, E[pi_k]."""
     if isinstance(posterior, ChainPosterior):
         share: Array = posterior.state.z.mean(axis=0)
         return share
@@ -86,7 +86,7 @@ def usage(posterior: Posterior) -> Array:
     return posterior.pi
 
 
-def point_view(posterior: Posterior) -> GlobalView:
+def view_at_means(posterior: Posterior) -> GlobalView:
     """Return the globals at their posterior means, as if they were known."""
     K = posterior.n_features
     phi, certain = feature_means(posterior), np.zeros((K, 1))
@@ -103,27 +103,27 @@ def point_view(posterior: Posterior) -> GlobalView:
 
 
 def row_weights(posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream) -> Array:
-    """E[z w] of every feature in every row, the globals at their posterior means; rows x K."""
-    keyed = content_ids(batch)
+    """Return E[z w] of every feature in every row, rows x K, with the globals at their posterior means."""
+    keyed = keyed_by_content(batch)
     draws = stream.child("weights").rows(keyed.ids, 0)
-    moments = algorithm.local.row_moments(point_view(posterior), keyed, draws)
+    moments = algorithm.local.row_moments(view_at_means(posterior), keyed, draws)
     return np.where(moments.z < SMALLEST_PROBABILITY, 0.0, moments.x)
 
 
 def predict(
     posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
 ) -> Prediction:
-    """Predict every entry of some rows from their observed ones, by draws from the posterior."""
-    # The variance is that between draws, and that within a draw: of its weights and of the noise.
+    """Predict every entry of some rows from the observed ones, by draws from the posterior."""
+    # The variance has two parts: between draws, and within a draw, from its weights and from the noise.
     mean, squares, within = (np.zeros(batch.values.shape) for _ in range(3))
-    keyed, stream = content_ids(batch), stream.child("prediction")
+    keyed, stream = keyed_by_content(batch), stream.child("prediction")
     draws = posterior_draws(posterior, keyed, algorithm, n_draws=n_draws, stream=stream)
     for n, draw in enumerate(draws, start=1):
         if algorithm.draws_z_given_globals:
             found = algorithm.backend.signal(draw.x != 0, draw.phi, draw.g_o, draw.g_w, keyed)
         else:
             found = Signal(draw.mean, np.zeros_like(mean))
-        # Welford's update: the squares of what a draw differs from the mean so far.
+        # Welford's update of the mean over draws and of the sum of squares about it.
         shift = found.mean - mean
         mean += shift / n
         squares += shift * (found.mean - mean)
@@ -132,10 +132,10 @@ def predict(
 
 
 def sample_rows(posterior: Posterior, n_rows: int, rng: np.random.Generator) -> Array:
-    """Draw new rows, noise included, n_rows x D: every row with globals drawn from the posterior."""
+    """Draw new rows, n_rows x D, from the posterior predictive distribution, noise included."""
     rows = []
-    # A draw of the globals serves some rows: rows of one draw are dependent, as rows of one data set are.
-    for n in np.diff(np.linspace(0, n_rows, min(n_rows, SAMPLED_GLOBALS) + 1).astype(int)):
+    # Several rows share a draw of the globals, and are dependent as the rows of a data set are.
+    for n in np.diff(np.linspace(0, n_rows, min(n_rows, MAX_GLOBAL_DRAWS) + 1).astype(int)):
         view = posterior.sampled(rng)
         shape = (n, posterior.n_features)
         z = rng.random(shape) < expit(view.logit)

@@ -1,4 +1,4 @@
-"""How good a model is: log-likelihood and error on held-out entries, PSNR (docs/math.md section 6)."""
+"""How well a model predicts held-out entries, and the PSNR of pictures (docs/math.md section 6)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from bpfa.model.posterior import GlobalPosterior, Posterior
 
 __all__ = ["HeldOutScore", "PosteriorDraw", "held_out_score", "posterior_draws", "psnr"]
 
-# Rows predicted at a time.
+# Rows that are predicted at a time.
 BLOCK_ROWS = 4096
 
 
 class PosteriorDraw(NamedTuple):
-    """A draw of what predicts the entries of some rows."""
+    """A draw from the posterior of everything that predicts the entries of some rows."""
 
     x: Array
-    """z w, rows x features"""
+    """z w, rows x features."""
     phi: Array
-    """Features x columns"""
+    """Features x columns."""
     g_o: float
-    """Noise precision"""
+    """Noise precision."""
     g_w: float
-    """Weight precision"""
+    """Weight precision."""
 
     @property
     def mean(self) -> Array:
@@ -61,7 +61,7 @@ class HeldOutScore(NamedTuple):
 
     @classmethod
     def over(cls, scores: Iterable[HeldOutScore]) -> HeldOutScore:
-        """Return the score over the entries of several."""
+        """Return the score over the entries of several scores together."""
         log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
         total = int(n_entries.sum())
         return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)
@@ -70,17 +70,17 @@ class HeldOutScore(NamedTuple):
 def posterior_draws(
     posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
 ) -> Iterator[PosteriorDraw]:
-    """Yield joint draws of globals and locals from q, the locals given the observed entries of the rows.
+    """Yield joint draws of globals and locals from q, given the observed entries of the rows.
 
-    Structured algorithms draw the locals given a draw of the globals; in the others (expected view) the
-    locals are independent of the globals under q, and are drawn so.
+    Structured algorithms draw the locals given a draw of the globals. Algorithms with an expected view have
+    locals that are independent of the globals under q, and draw them independently.
 
     Parameters
     ----------
     posterior : GlobalPosterior or ChainPosterior
     batch : Batch
     algorithm : Algorithm
-        The one the posterior was trained by.
+        The algorithm by which the posterior was trained.
     n_draws : int
     stream : Stream
 
@@ -115,16 +115,16 @@ def posterior_draws(
         for view, x in zip(views, samples, strict=True):
             yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
     else:
-        # A Gibbs chain goes on from one draw of the globals to the next, which change little: it is then as
-        # long as all draws together, where a fresh one would end after a few sweeps. The two-step form would
-        # need the weights of features that are off, too.
-        goes_on = isinstance(algorithm.local, Gibbs) and algorithm.local.blocked
+        # A Gibbs chain continues from one draw of the globals to the next, since they differ little. It then
+        # has as many sweeps as all draws together, whereas a new chain would have only a few. The two-step
+        # form would also need the weights of features that are off.
+        continues = isinstance(algorithm.local, Gibbs) and algorithm.local.blocked
         state: LocalState | None = None
         for m, view in enumerate(views):
             samples = algorithm.local.samples(view, batch, local_stream.rows(batch.ids, m), 1, state)
             x = next(samples)
             yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
-            if goes_on:
+            if continues:
                 state = LocalState((x != 0).astype(np.float64), x)
 
 
@@ -143,13 +143,13 @@ def held_out_score(
     ----------
     posterior : GlobalPosterior or ChainPosterior
     data : array-like, shape (rows, columns)
-        With the true values at the held-out entries; NaN is missing.
+        With the true values at the held-out entries. NaN marks a missing entry.
     held_out : boolean array-like of the same shape
-        True at the entries to hide from the local step and to score.
+        True at the entries that the local step does not see and that are scored.
     algorithm : Algorithm
-        The one the posterior was trained by.
+        The algorithm by which the posterior was trained.
     n_draws : int
-        M, draws from the posterior.
+        Number M of draws from the posterior.
     seed : int, optional
 
     Returns
@@ -171,7 +171,7 @@ def held_out_score(
     rows = ArrayRows(data)
     check_instance("posterior", posterior, Posterior)
     if rows.n_columns != posterior.n_columns:
-        raise ValueError(f"data: {rows.n_columns} columns; expected {posterior.n_columns}, as the model has")
+        raise ValueError(f"data: {rows.n_columns} columns; expected {posterior.n_columns}, as in the model")
     held_out = check_mask("held_out", held_out, rows.values.shape)
     if not held_out.any():
         raise ValueError("held_out: no entry is held out; expected at least one")
@@ -202,10 +202,25 @@ def score_rows(
     integrated: bool = False,
     units: Array | None = None,
 ) -> HeldOutScore:
-    """Score the held-out entries of some rows; `batch` is what the local step sees of them.
+    """Score the predictions of the held-out entries of some rows.
 
-    With `integrated`, the weights of every draw are integrated out where the algorithm lets them: the same
-    quantity with less variance. With `units`, one a column, entries are scored as multiplied by them.
+    Parameters
+    ----------
+    posterior : GlobalPosterior or ChainPosterior
+    batch : Batch
+        The rows as the local step sees them, without the held-out entries.
+    truth : array, shape (rows, columns)
+        With the true values at the held-out entries.
+    held_out : boolean array, shape (rows, columns)
+    algorithm : Algorithm
+        The algorithm by which the posterior was trained.
+    n_draws : int
+    stream : Stream
+    integrated : bool
+        Integrate out the weights of every draw, if the algorithm allows it (docs/math.md section 13). This
+        estimates the same quantity with less variance.
+    units : array, shape (columns,), optional
+        Score every entry as if it were multiplied by the unit of its column.
     """
     draws = posterior_draws(posterior, batch, algorithm, n_draws=n_draws, stream=stream)
     integrated = integrated and algorithm.draws_z_given_globals
@@ -222,9 +237,9 @@ def score_draws(
     integrated: bool = False,
     units: Array | None = None,
 ) -> HeldOutScore:
-    """Score the held-out entries of some rows by draws that predict them, `n_draws` in number.
+    """Score the held-out entries of some rows by `n_draws` draws that predict them.
 
-    `batch`, `integrated` and `units` are as in `score_rows`, which makes the draws itself.
+    The other parameters are those of `score_rows`, which makes the draws itself.
 
     Examples
     --------
@@ -240,12 +255,15 @@ def score_draws(
             log_density, expected = log_predictive(
                 draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch, truth, held_out
             )
+            # The squares of entries beyond 1e154 overflow. The density of such held-out entries is nearly 0.
+            overflowed = np.where(held_out.any(axis=1), -np.inf, 0.0)
+            log_density = np.where(np.isfinite(log_density), log_density, overflowed)
         else:
             expected = draw.mean
             error2 = np.where(held_out, truth - expected, 0.0) ** 2
             log_density = held_out.sum(axis=1) / 2 * np.log(draw.g_o / (2 * np.pi))
             log_density -= draw.g_o / 2 * error2.sum(axis=1)
-        # log of the mean over draws of the row's density, not the mean of logs
+        # The logarithm of the mean density of the row over the draws, not the mean of logarithms.
         log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
         mean += expected / n_draws
     n_entries = int(held_out.sum())
@@ -257,20 +275,21 @@ def score_draws(
 
 
 def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -> float:
-    """Peak signal-to-noise ratio 20 log10(peak / rmse) in dB, over all pixels or some of them.
+    """Return the peak signal-to-noise ratio 20 log10(peak / rmse) in dB, over all or some of the pixels.
 
     Parameters
     ----------
-    truth, restored : array-like of one shape
+    truth, restored : array-like of the same shape
     where : boolean array-like of that shape, optional
-        Pixels to count: all, only missing or only observed ones differ by many dB, so say which.
+        True at the pixels to count; all by default. The PSNR over all pixels, over missing ones and over
+        observed ones differ by many dB, so a report should say which of them it gives.
     peak : float
         Largest possible pixel value.
 
     Returns
     -------
     float
-        Infinity when the two agree everywhere.
+        Infinity if the two pictures agree at all of these pixels.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What is found out before a fit: number of features, noise of the columns, kind of start, defaults."""
+"""Choices that are made before a fit: defaults, the number of features, their start, the noise of columns."""

@@ -1,8 +1,8 @@
-"""How noisy each column is beside the others, before the fit.
+"""How noisy each column is relative to the others, estimated before the fit (docs/math.md section 10).
 
-The model has one noise level; columns that are divided by their own noise have one. Factor analysis of the
-covariances of the columns tells it well enough: what of each column the others do not share. What comes out
-is the noise of each column beside the others; the fit then learns the level that they have in common.
+The model has a single noise level. Once every column is divided by its own noise, a single level suffices.
+The noise of a column is what factor analysis cannot explain by what the columns have in common. Only the
+ratios between columns are taken from it; the fit learns the common level.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Rows
-from bpfa.inference.factor_analysis import Factoring, some_rows
+from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
 
 __all__ = ["column_noise"]
 
-# Turns at most; wide data has fewer, as a turn takes D^3 operations.
-MAX_TURNS, OPERATIONS = 100, 2e10
-# A column's noise variance is drawn to that of all columns as if so many of its rows were of theirs.
+# The number of iterations of the factor analysis. One takes about D^3 operations: wide data has fewer
+# iterations, so that all of them together take at most MAX_OPERATIONS.
+MAX_ITERATIONS, MIN_ITERATIONS, MAX_OPERATIONS = 100, 10, 2e10
+# The noise variance of a column is shrunk towards the mean over all columns, as if the column had this many
+# additional rows with the mean noise.
 PRIOR_ROWS = 20.0
 
 
 def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
-    """Return the noise of every column beside that of the others; the mean of the squares is 1.
+    """Return the noise of every column relative to the others, scaled so that the mean square is 1.
 
     Parameters
     ----------
     rows : Rows
         With columns of mean 0 and variance 1.
     n_features : int
-        K; at most half as many as columns are taken for common factors here.
+        Number of features K. There are as many common factors, but at most half as many as columns.
     stream : Stream
-        Chooses the rows that are looked at.
+        Chooses the rows that are analysed.
 
     Examples
     --------
@@ -44,12 +46,12 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     array([0.64, 0.64, 0.63, 1.26, 1.27, 1.26])
     """
     D = rows.n_columns
-    batch = some_rows(rows, stream)
-    factoring = Factoring(batch.values, batch.observed)
+    batch = row_sample(rows, stream)
+    analysis = FactorAnalysis(batch.values, batch.observed)
     n_factors = min(n_features, D // 2)
-    n_turns = min(MAX_TURNS, max(10, int(OPERATIONS / D**3))) if n_factors else 0
-    factoring.settle(n_factors, n_turns)
-    noise, n_observed = factoring.noise, factoring.n_observed
+    if n_factors:
+        analysis.fit(n_factors, min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(MAX_OPERATIONS / D**3))))
+    noise, n_observed = analysis.noise, analysis.n_observed
     noise = (PRIOR_ROWS * noise.mean() + n_observed * noise) / (PRIOR_ROWS + n_observed)
     ratio: Array = np.sqrt(noise / noise.mean())
     return ratio

@@ -1,4 +1,7 @@
-"""What a fit uses where the user does not say, by the shape of the data (see benchmarks/defaults.py)."""
+"""The values that a fit uses for what the user leaves open, derived from the shape of the data.
+
+They were chosen by the measurements of benchmarks/defaults.py and benchmarks/table_starts.py.
+"""
 
 from __future__ import annotations
 
@@ -13,63 +16,82 @@ __all__ = [
     "sparse_components",
 ]
 
-# Bytes that the precision matrices of joint features may take; their factorisation takes time accordingly.
+# The largest number of features that a fit considers by default.
+MAX_FEATURES = 256
+# The largest size in bytes of the precision matrices of joint features. The time of their factorisation grows
+# with it.
 JOINT_BYTES = 64 * 2**20
-# Columns whose covariances are taken apart in no time.
+# Up to this many columns, the eigenvalues of the covariance of the columns take little time.
 FEW_COLUMNS = 2048
-# Features that few rows have: so many for a common factor, and at most so many, as the time of a step grows
-# with their cube; and the most columns, which so few features can be more than, and the fewest rows that can
-# tell whether there are any.
-SPARSE_GROWTH, MOST_SPARSE, SPARSE_COLUMNS, SPARSE_ROWS = 3, 128, 128, 300
-# The share of a row's entries that its chain then does not see: there are features enough to fit single ones.
+# The sparse start is for tables in which each feature occurs in few rows. Its number of features is limited,
+# because the time of a step grows with the cube of that number:
+SPARSE_FEATURES_PER_FACTOR, MAX_SPARSE_FEATURES = 3, 128
+# The most columns for which so few features can outnumber the columns, and the fewest rows from which a trial
+# can tell whether the sparse start is better:
+SPARSE_MAX_COLUMNS, SPARSE_MIN_ROWS = 128, 300
+# The share of a row's entries that its chain does not see, since so many features could fit single entries:
 SPARSE_DROPOUT = 0.1
-# Sweeps of the uncollapsed sampler.
+# Rows of a step.
+BATCH_SIZE = 1024
+# Sweeps of the uncollapsed Gibbs sampler.
 SWEEPS = 100
-# The fewest steps: from principal components, which are a good model already; with features that few rows
-# have, where the data asked for them; and otherwise.
-FEW_STEPS, SOME_STEPS, MANY_STEPS = 100, 500, 2000
+# A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
+# components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
+EPOCHS = 10
+PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
-    """Two features for three columns, from 2 to 256, and no more than the rows.
+    """Return the largest number of features: two for every three columns, from 2 to 256, at most the rows.
 
-    With as many features as columns nothing tells noise from signal, and the noise of data that is not
-    Gaussian sinks for ever.
+    With as many features as columns nothing tells noise from signal, and the noise that is learned from data
+    that is not Gaussian decreases without end.
+
+    Examples
+    --------
+    >>> most_components(1000, 30), most_components(1000, 1000), most_components(5, 30)
+    (20, 256, 5)
     """
-    return max(1, min(n_rows, 256, max(2, 2 * n_columns // 3)))
+    return max(1, min(n_rows, MAX_FEATURES, max(2, 2 * n_columns // 3)))
 
 
 def sparse_components(n_factors: int, n_rows: int, n_columns: int) -> int:
-    """Return how many features there are if few rows have each, or 0 where that is not worth a trial.
+    """Return the number of features of the sparse start, or 0 if the start should not be tried.
 
-    Three for a common factor, so that as many factors as there may be make two features for a column.
+    There are three features for every common factor. With the largest number of factors that is considered,
+    two for every three columns, this gives two features for every column.
+
+    Examples
+    --------
+    >>> sparse_components(10, 1000, 30), sparse_components(10, 100, 30)
+    (30, 0)
     """
-    if n_rows < SPARSE_ROWS or n_columns > SPARSE_COLUMNS:
+    if n_rows < SPARSE_MIN_ROWS or n_columns > SPARSE_MAX_COLUMNS:
         return 0
-    return min(SPARSE_GROWTH * n_factors, MOST_SPARSE)
+    return min(SPARSE_FEATURES_PER_FACTOR * n_factors, MAX_SPARSE_FEATURES)
 
 
 def default_batch_size(n_rows: int) -> int:
-    """Return a thousand rows, nearly."""
-    return min(n_rows, 1024)
+    """Return 1024, or all rows if there are fewer."""
+    return min(n_rows, BATCH_SIZE)
 
 
 def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
-    """Return ten epochs, and at least so many steps."""
-    return max(fewest, 10 * -(-n_rows // batch_size))
+    """Return the number of steps of ten epochs, but at least `fewest`."""
+    return max(fewest, EPOCHS * -(-n_rows // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:
-    """Joint where the algorithm sees draws and the matrices are small enough, else factorised."""
+    """Return "joint" if the algorithm sees draws and the matrices are small enough, else "factorised"."""
     fits = 8 * n_columns * n_components**2 <= JOINT_BYTES
     return "joint" if view == "sampled" and fits else "factorised"
 
 
 def default_init(n_columns: int) -> str:
-    """Principal components where there are few enough columns, else draws from the prior."""
+    """Return "principal" up to 2048 columns, else "random"."""
     return "principal" if n_columns <= FEW_COLUMNS else "random"
 
 
 def default_noise(n_columns: int) -> str:
-    """By column where there are few enough of them to compare."""
+    """Return "columns" up to 2048 columns, else "shared"."""
     return "columns" if n_columns <= FEW_COLUMNS else "shared"

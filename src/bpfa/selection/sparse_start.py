@@ -1,19 +1,21 @@
-"""Whether a table wants many features that few rows have, before the fit.
+"""Whether each row of a table uses a few of many features, decided by a trial before the fit.
 
-From principal components, which nearly all rows use, a fit needs few steps, and on most tables it ends best.
-But where each row has a few of many features, it does not find them: the components mix them. So a short fit
-from the other start is made on some rows, and hidden entries tell whether it is clearly better than factor
-analysis, which predicts as the components do.
+From principal components, which nearly all rows use, a fit needs few steps, and for most tables the result is
+the best. But if each row uses a few of many features, such a fit does not find them, because the components
+mix them. Therefore a short fit from the sparse start is made on a sample of the rows. If it predicts hidden
+entries clearly better than factor analysis, which predicts as well as the components, the sparse start is
+taken (docs/math.md section 12).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
 from bpfa.inference.algorithms import algorithm
-from bpfa.inference.factor_analysis import Factoring
+from bpfa.inference.factor_analysis import FactorAnalysis
 from bpfa.inference.progress import NonFiniteError
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.settings import Settings
@@ -23,14 +25,17 @@ from bpfa.prediction.predictions import predict
 
 __all__ = ["sparse_is_better"]
 
-# Rows that are looked at, and the share of their entries that is hidden.
-MAX_ROWS, HIDDEN = 2048, 0.1
-# Turns of the factor analysis at most.
-MAX_TURNS = 30
-# Of the short fit: steps, larger than those of a fit as they have no time to settle, rows of each, and draws.
-N_STEPS, SCHEDULE, BATCH_SIZE, N_DRAWS = 50, Schedule(1.0, 0.5), 256, 5
-# Clearly better: by this share of the squared error, and by so many standard errors of the difference.
-MARGIN, STANDARD_ERRORS = 0.05, 3.0
+# The size of the sample, and the share of its entries that is hidden.
+MAX_ROWS, HIDDEN_SHARE = 2048, 0.1
+# The most iterations of the factor analysis.
+MAX_ITERATIONS = 30
+# The short fit: its number of steps, the rows of a step, and the draws that predict. Its steps are larger
+# than those of a normal fit, because there are so few of them.
+N_STEPS, BATCH_SIZE, N_DRAWS = 50, 256, 5
+SCHEDULE = Schedule(1.0, 0.5)
+# The sparse start is clearly better if it lowers the squared error by at least this share, and by at least
+# this many standard errors of the difference.
+LEAST_GAIN, STANDARD_ERRORS = 0.05, 3.0
 
 
 def sparse_is_better(
@@ -42,23 +47,23 @@ def sparse_is_better(
     dropout: float,
     n_jobs: int | None = None,
 ) -> bool:
-    """Return whether features that few rows have predict hidden entries better than common factors.
+    """Return whether the sparse start predicts hidden entries clearly better than factor analysis.
 
     Parameters
     ----------
     rows : Rows
         With columns of mean 0 and a common scale near 1.
     n_factors : int
-        Common factors of the factor analysis.
+        Number of common factors of the factor analysis.
     n_features : int
-        Features of the short fit.
+        Number of features of the short fit.
     settings : Settings
-        Of the fit that is to come. The trial runs on the CPU, whatever the device, so that the choice is the
-        same on all of them.
+        Those of the fit that is planned. The trial always runs on the CPU, so that the choice does not depend
+        on the device.
     dropout : float
-        Share of the entries that chains of the short fit do not see, as those of the fit will not.
+        Share of a row's entries that its chain does not see in the short fit, as in the fit that is planned.
     n_jobs : int, optional
-        Threads.
+        Number of threads.
 
     Examples
     --------
@@ -70,13 +75,15 @@ def sparse_is_better(
     """
     stream = settings.stream.child("sparse start")
     batch = rows.take(sample_ids(rows, MAX_ROWS, stream.generator(0)))
-    hidden = (stream.child("hidden").generator(0).random(batch.observed.shape) < HIDDEN) & batch.observed
+    hidden = (
+        stream.child("hidden").generator(0).random(batch.observed.shape) < HIDDEN_SHARE
+    ) & batch.observed
     observed = batch.observed & ~hidden
-    factoring = Factoring(batch.values, observed)
-    factoring.settle(n_factors, MAX_TURNS)
+    analysis = FactorAnalysis(batch.values, observed)
+    analysis.fit(n_factors, MAX_ITERATIONS)
     unit = np.ones(rows.n_columns)
     if settings.noise == "columns":
-        unit = np.sqrt(factoring.noise / factoring.noise.mean())
+        unit = np.sqrt(analysis.noise / analysis.noise.mean())
     seen = Batch((batch.values / unit).astype(np.float32), observed)
     try:
         posterior = _short_fit(seen, n_features, settings, stream, dropout, n_jobs)
@@ -86,12 +93,17 @@ def sparse_is_better(
     found = predict(posterior, seen, chosen, n_draws=N_DRAWS, stream=stream)
     dense, sparse = (
         np.where(hidden, batch.values - predicted, 0.0) ** 2
-        for predicted in (factoring.filled, found.mean * unit)
+        for predicted in (analysis.filled, found.mean * unit)
     )
-    # Entries of a row err together, so that it is the rows that are many.
-    gain = (dense - sparse).sum(axis=1)
+    return _clearly_smaller(sparse, dense)
+
+
+def _clearly_smaller(errors: Array, others: Array) -> bool:
+    """Return whether squared errors, rows x columns, are clearly smaller than the others."""
+    # The errors of the entries of a row are dependent; those of different rows are not.
+    gain = (others - errors).sum(axis=1)
     standard_error = gain.std() / np.sqrt(len(gain))
-    return bool(gain.mean() > max(MARGIN * dense.sum() / len(gain), STANDARD_ERRORS * standard_error))
+    return bool(gain.mean() > max(LEAST_GAIN * others.sum() / len(gain), STANDARD_ERRORS * standard_error))
 
 
 def _short_fit(

@@ -1,4 +1,4 @@
-"""How many features a table wants, and where they start, found by looking at the data before the fit."""
+"""How many features a fit has and where they start, if the data is to decide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Start", "choose_start"]
 
 
 class Start(NamedTuple):
-    """How many features there are, and where they start."""
+    """How many features a fit has, and where they start."""
 
     n_features: int
     init: str
@@ -34,16 +34,16 @@ def choose_start(
     Parameters
     ----------
     rows : Rows
-        With columns of mean 0 and variance 1, without what is held out.
+        With columns of mean 0 and variance 1, without the entries that are held out.
     settings : Settings
-        Of the fit, apart from the number of features.
+        Those of the fit; the number of features is not used.
     largest : int
-        The largest number of common factors to consider.
+        The largest number of common factors to consider. With very many columns it is taken as it is.
     sparse_dropout : float, optional
-        If given, a short fit decides whether each row has few of many features, with this share of a row's
-        entries not seen by its chain; otherwise features start as common factors.
+        If given, a trial decides whether each row uses a few of many features; the chains of the trial do not
+        see this share of a row's entries. Otherwise all features start as `settings` says.
     n_jobs : int, optional
-        Threads.
+        Number of threads.
     """
     if rows.n_columns > defaults.FEW_COLUMNS:
         return Start(largest, settings.init)
@@ -53,5 +53,5 @@ def choose_start(
         return Start(n_factors, settings.init)
     if not sparse_is_better(rows, n_factors, n_sparse, settings, dropout=sparse_dropout, n_jobs=n_jobs):
         return Start(n_factors, settings.init)
-    logging.getLogger("bpfa").info("init='auto': %d features that few rows have", n_sparse)
+    logging.getLogger("bpfa").info("init='auto': %d features, each of which few rows use", n_sparse)
     return Start(n_sparse, "common")

@@ -1,0 +1,61 @@
+"""From the outcome of a run to the attributes of a fitted estimator."""
+
+from dataclasses import replace
+
+import numpy as np
+from small_table import HOLED, X, model
+
+from bpfa import BPFA
+from bpfa.estimator.publishing import fitted_attributes, publish
+
+
+def reordered(outcome, usage):
+    """Return an outcome whose features are used by these shares of the rows."""
+    posterior, usage = outcome.posterior, np.asarray(usage)
+    a0, b0 = posterior.priors.beta(posterior.n_features)
+    n_rows = 10**6
+    used = replace(posterior, n_rows=n_rows, a=a0 + n_rows * usage, b=b0 + n_rows * (1 - usage))
+    return replace(outcome, posterior=used)
+
+
+def test_components_are_sorted_by_use(fitted):
+    outcome = reordered(fitted._outcome, [0.3, 0.0, 0.9, 0.1, 0.9, 0.5])
+    attributes = fitted_attributes(outcome)
+    # Features that are used equally keep their order.
+    order = [2, 4, 5, 0, 3, 1]
+    assert attributes["_component_order"].tolist() == order
+    np.testing.assert_allclose(
+        attributes["component_probabilities_"], [0.9, 0.9, 0.5, 0.3, 0.1, 0.0], atol=1e-4
+    )
+    means = outcome.posterior.features.mean * outcome.scale.unit
+    np.testing.assert_array_equal(attributes["components_"], means[order])
+    assert attributes["n_components_used_"] == 5
+    assert attributes["n_features_in_"] == HOLED.shape[1]
+    assert "feature_names_in_" not in attributes
+
+
+def test_attributes_are_in_the_units_of_the_data(fitted):
+    attributes = fitted_attributes(fitted._outcome)
+    scale = fitted._outcome.scale
+    np.testing.assert_allclose(
+        attributes["noise_std_"], fitted.posterior_.noise_std * scale.scale * scale.noise_ratio
+    )
+    for name, value in (("mean_", scale.mean), ("scale_", scale.scale), ("noise_ratio_", scale.noise_ratio)):
+        np.testing.assert_array_equal(attributes[name], value)
+
+
+def test_names_of_an_earlier_fit_are_removed(fitted):
+    estimator = BPFA()
+    named = replace(fitted._outcome, column_names=np.array(list("abcdef"), dtype=object))
+    publish(estimator, named)
+    assert estimator.feature_names_in_.tolist() == list("abcdef")
+    publish(estimator, fitted._outcome)
+    assert not hasattr(estimator, "feature_names_in_")
+    np.testing.assert_array_equal(estimator.impute(HOLED), fitted.impute(HOLED))
+
+
+def test_a_refit_replaces_every_attribute():
+    again = model(max_steps=5).fit(X[:, :4]).set_params(n_components=3).fit(HOLED)
+    fresh = model(max_steps=5, n_components=3).fit(HOLED)
+    assert vars(again).keys() == vars(fresh).keys()
+    np.testing.assert_array_equal(again.components_, fresh.components_)

@@ -1,0 +1,107 @@
+"""Fits that are saved while they run, and continued to the same bits."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+from small_table import HOLED, X, assert_same_model, model
+
+from bpfa import ALGORITHMS, BPFA, Checkpoint
+
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
+
+@pytest.mark.parametrize("stop", [-70, -20])
+def test_a_resumed_fit_knows_the_best_model_before_it(stop):
+    options = {"held_out": 0.1, "step_decay": 0.5, "patience": 2}
+    whole = model(max_steps=100_000, **options).fit(X)
+    stopped_at = whole.n_steps_ + stop
+    model(max_steps=stopped_at, **options).fit(X, checkpoint="a.bpfa")
+    resumed = model(max_steps=100_000, **options).fit(X, checkpoint="a.bpfa", resume=True)
+    assert (resumed.n_steps_, resumed.best_step_) == (whole.n_steps_, whole.best_step_)
+    assert_same_model(resumed, whole)
+    assert_same_model(BPFA.load("a.bpfa"), whole)
+
+
+@pytest.mark.parametrize("algorithm", ["gibbs-ssvi", "titsias-ssvi", "mf-svi", "gibbs"])
+def test_resumed_fit_has_the_same_bits(algorithm):
+    features = "factorised" if ALGORITHMS[algorithm].view == "expected" else "auto"
+    held_out = {"held_out": 0.1} if algorithm != "gibbs" else {}
+    options = {"algorithm": algorithm, "features": features, **held_out}
+    whole = model(max_steps=60, **options).fit(HOLED)
+    model(max_steps=23, **options).fit(HOLED, checkpoint="a.bpfa")
+    resumed = model(max_steps=60, **options).fit(HOLED, checkpoint="a.bpfa", resume=True)
+    assert_same_model(resumed, whole)
+    assert_same_model(BPFA.load("a.bpfa"), whole)
+    np.testing.assert_array_equal(resumed.history_["noise_std"], whole.history_["noise_std"])
+    np.testing.assert_array_equal(resumed.history_["held_out_mse"], whole.history_["held_out_mse"])
+    # A fit that has reached its end already is returned as it is.
+    assert_same_model(model(max_steps=60, **options).fit(HOLED, resume="a.bpfa"), whole)
+
+
+def test_resume_is_checked():
+    with pytest.raises(ValueError, match="expected checkpoint=path"):
+        model().fit(HOLED, resume=True)
+    with pytest.raises(FileNotFoundError):
+        model().fit(HOLED, resume="nothing.bpfa")
+    model(max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    with pytest.raises(ValueError, match="was fitted with n_features=6, not 5"):
+        model(n_components=5).fit(HOLED, resume="a.bpfa")
+    with pytest.raises(ValueError, match="was fitted to other data"):
+        model().fit(HOLED + 1, resume="a.bpfa")
+    # Without a seed the one in the file is the one to go on with.
+    assert model(random_state=None, max_steps=8).fit(HOLED, resume="a.bpfa").n_steps_ == 8
+
+
+def test_checkpoints_come_when_they_are_due(monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        "bpfa.estimator.estimator.write_outcome", lambda path, given, outcome: written.append(outcome.n_steps)
+    )
+    model(max_steps=25).fit(HOLED, checkpoint=Checkpoint("a.bpfa", every_steps=10))
+    assert written == [10, 20, 25]
+    written.clear()
+    model(max_steps=3).fit(HOLED, checkpoint=Checkpoint("a.bpfa", every_minutes=0))
+    assert written == [1, 2, 3, 3]
+    assert Checkpoint("a").every_minutes == 5.0
+    with pytest.raises(ValueError, match="every_steps=0"):
+        Checkpoint("a", every_steps=0)
+
+
+def fit_with_checkpoints():
+    """Fit in this folder, saving after every step and going on from the file that is there."""
+    every_step = Checkpoint("a.bpfa", every_steps=1)
+    model(max_steps=400, n_jobs=1).fit(HOLED, checkpoint=every_step, resume=True)
+
+
+def steps_saved():
+    return BPFA.load("a.bpfa").n_steps_ if os.path.exists("a.bpfa") else 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_killed_ten_times_and_resumed():
+    """kill -9 at ten random moments; the file is whole each time and the end is the same to the bit."""
+    rng, context = np.random.default_rng(11), multiprocessing.get_context("fork")
+    steps = [0]
+    for _ in range(10):
+        process = context.Process(target=fit_with_checkpoints)
+        process.start()
+        # Wait until it is at work, so that the kill lands among its saves.
+        while process.is_alive() and steps_saved() == steps[-1]:
+            time.sleep(rng.uniform(0.0, 0.02))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        steps.append(steps_saved())
+    assert steps == sorted(set(steps))
+    assert steps[-1] < 400
+    process = context.Process(target=fit_with_checkpoints)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert_same_model(BPFA.load("a.bpfa"), model(max_steps=400).fit(HOLED))
