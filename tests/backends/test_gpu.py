@@ -17,7 +17,7 @@ from bpfa.backends.cuda.gibbs import Chain, correlated
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device, uploaded
 from bpfa.backends.cuda.runtime import CACHE_VARIABLE, OPTIONS, cupy_module, on_device, source_text
-from bpfa.backends.cuda.staging import _staging, on_its_way
+from bpfa.backends.cuda.staging import _staging, copied_to_device
 from bpfa.backends.cuda.sums import DeviceSums
 from bpfa.backends.cuda.view import DeviceView
 from bpfa.backends.kernel_methods import GIBBS
@@ -193,7 +193,7 @@ def check_sums_of_samples(N, K, D, observed, n_samples):
     view = GlobalView(view.phi, view.v, view.logit + 4.0, view.g_o, view.g_w)
     with on_device("cuda"):
         seen, rows = DeviceView.of(view, "float32"), uploaded(batch, "float32")
-        kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=n_samples).kept(rows)
+        kept = Chain(seen, False, draws.key, draws.step, burn_in=1, n_samples=n_samples).kept_samples(rows)
         sums = DeviceSums(
             seen, N, complete=rows.complete, joint=False, method=GIBBS, n_samples=n_samples, step=1
         )
@@ -358,9 +358,9 @@ def test_rows_on_the_device_are_those_of_the_source():
     y = data_with_holes(N=50)
     with on_device("cuda"):
         batch = rows_on_device(ArrayRows(y)).take(np.array([3, 48, 3]))
-        values, shown = batch.dense("float64", shown=True)
+        values, mask = batch.dense("float64", with_mask=True)
     np.testing.assert_allclose(values.get(), np.nan_to_num(y[[3, 48, 3]]), rtol=1e-6)
-    np.testing.assert_array_equal(shown.get() != 0, ~np.isnan(y[[3, 48, 3]]))
+    np.testing.assert_array_equal(mask.get() != 0, ~np.isnan(y[[3, 48, 3]]))
 
 
 def test_data_that_does_not_fit_is_copied_by_batches(monkeypatch):
@@ -393,7 +393,7 @@ def test_a_block_on_its_way_is_not_given_away():
         for array in arrays:
             for _ in range(3):
                 slow = slow @ slow * 1e-4
-            found.append(on_its_way(array) + 0.0)
+            found.append(copied_to_device(array) + 0.0)
     for ours, theirs in zip(found, arrays, strict=True):
         np.testing.assert_array_equal(ours.get(), theirs)
 

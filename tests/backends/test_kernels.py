@@ -253,7 +253,7 @@ def test_weights_that_are_all_but_zero(monkeypatch):
     view, batch, draws = problem(10, N=40, K=64, D=8)
     view = view._replace(logit=np.full(64, 30.0), g_w=1e38, g_o=1e-11)
     method = kernels.Gibbs(burn_in=0, n_samples=50)
-    raw = kernels.local.RawSums(view, batch, joint=False)
+    raw = kernels.local.KernelTotals(view, batch, joint=False)
     method._run(0, view, batch, draws, sums=raw.arrays, n_samples=50)
     np.testing.assert_array_equal(raw.n, 40 * 50)
     # Each listed once, with a square of 1e-37 or so for each of its samples.
