@@ -2,13 +2,8 @@
 
 import numpy as np
 import pytest
-from test_gpu import (
-    METHODS,
-    assert_same_sums,
-    check_against_specification,
-    check_sums_of_samples,
-    problem,
-)
+from kernel_problems import METHODS, assert_same_sums
+from test_gpu import check_against_specification, check_sums_of_samples, problem
 
 import bpfa.backends.cuda.local
 from bpfa import BPFA
@@ -30,7 +25,7 @@ def card(request, monkeypatch, tmp_path):
     monkeypatch.setattr(CurrentDevice, "shared_memory", lambda: CARDS[request.param])
     monkeypatch.setattr(CurrentDevice, "architecture", lambda: request.param.replace(".", ""))
     monkeypatch.setattr(runtime, "compiled", assembly)
-    caches = runtime._kernel, runtime._module, gibbs._plan
+    caches = runtime._kernel, runtime._module, gibbs._launch_for
     for cache in caches:
         cache.cache_clear()
     yield request.param

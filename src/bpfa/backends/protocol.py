@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,8 +89,8 @@ class Backend(ABC):
         return method
 
     def option_names(self, kind: MethodName) -> tuple[str, ...]:
-        """Return the names of the options that `local_method` takes."""
-        return tuple(self.methods[kind].__dataclass_fields__)
+        """Return the names of the options that `local_method` takes; the device is an argument of its own."""
+        return tuple(field.name for field in fields(self.methods[kind]) if field.name != "device")
 
     @abstractmethod
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:

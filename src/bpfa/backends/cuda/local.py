@@ -181,11 +181,11 @@ class Gibbs(CudaKernel, KernelGibbs):
             )
 
         with on_device(self.device, advice):
-            seen, rows = self._view_on_device(view), self._rows_on_device(view, batch, draws)
-            started = self._start_on_device(start, batch, seen.n_features)
-            chain = self._chain(seen, draws, burn_in=self.burn_in, n_samples=self.n_samples)
-            K, D = seen.phi.shape
-            real_bytes = np.dtype(seen.real).itemsize
+            device_view, rows = self._view_on_device(view), self._rows_on_device(view, batch, draws)
+            started = self._start_on_device(start, batch, device_view.n_features)
+            chain = self._chain(device_view, draws, burn_in=self.burn_in, n_samples=self.n_samples)
+            K, D = device_view.phi.shape
+            real_bytes = np.dtype(device_view.real).itemsize
             size = _part_rows(self.n_samples * real_bytes * (2 * K + D))
             sums = None
             for first in range(0, max(len(rows), 1), size):
@@ -194,7 +194,7 @@ class Gibbs(CudaKernel, KernelGibbs):
                 kept = self._kept_samples(chain, part, _part_of(started, first, last))
                 # The sums are allocated after the chains are queued, so that the device need not wait.
                 sums = sums or DeviceSums(
-                    seen,
+                    device_view,
                     len(rows),
                     complete=rows.complete,
                     joint=joint,
@@ -236,10 +236,10 @@ class Gibbs(CudaKernel, KernelGibbs):
     ) -> Array:
         """Run the chains and return z, x and x^2 summed over samples, or the last z and w, on the host."""
         with on_device(self.device):
-            seen, rows = self._view_on_device(view), self._rows_on_device(view, batch, draws)
-            K = seen.n_features
+            device_view, rows = self._view_on_device(view), self._rows_on_device(view, batch, draws)
+            K = device_view.n_features
             started = self._start_on_device(start, batch, K)
-            chain = self._chain(seen, draws, **sweeps)
+            chain = self._chain(device_view, draws, **sweeps)
             planes = np.zeros((3 if posterior else 2, len(rows), K))
             size = _part_rows(12 * K)
             for first in range(0, len(rows), size):
@@ -268,14 +268,14 @@ class Variational(CudaKernel, specification.variational.Variational):
     def fit(self, view: GlobalView, batch: Batch, start: RowStart = None) -> LocalPosterior:
         """Return the local posterior after `n_sweeps` sweeps."""
         with on_device(self.device):
-            seen, rows = self._view_on_device(view), self._rows_on_device(view, batch, None)
-            K = seen.n_features
+            device_view, rows = self._view_on_device(view), self._rows_on_device(view, batch, None)
+            K = device_view.n_features
             started = self._start_on_device(start, batch, K)
             planes = np.empty((3, len(rows), K))
             size = _part_rows(48 * K)
             for first in range(0, len(rows), size):
                 last = min(first + size, len(rows))
-                found = self._fitted(seen, rows.part(first, last), _part_of(started, first, last))
+                found = self._fitted(device_view, rows.part(first, last), _part_of(started, first, last))
                 for plane, array in zip(planes, found[:3], strict=True):
                     plane[first:last] = array.get()
             return LocalPosterior(*planes)
@@ -285,10 +285,10 @@ class Variational(CudaKernel, specification.variational.Variational):
     ) -> Any:
         """Return the sums over the rows of a batch; no random numbers are drawn."""
         with on_device(self.device):
-            seen, rows = self._view_on_device(view), self._rows_on_device(view, batch, None)
-            started = self._start_on_device(start, batch, seen.n_features)
+            device_view, rows = self._view_on_device(view), self._rows_on_device(view, batch, None)
+            started = self._start_on_device(start, batch, device_view.n_features)
             sums = DeviceSums(
-                seen,
+                device_view,
                 len(rows),
                 complete=rows.complete,
                 joint=joint,
@@ -296,11 +296,11 @@ class Variational(CudaKernel, specification.variational.Variational):
                 n_samples=1,
                 step=draws.step,
             )
-            size = _part_rows(48 * seen.n_features)
+            size = _part_rows(48 * device_view.n_features)
             for first in range(0, max(len(rows), 1), size):
                 last = min(first + size, len(rows))
                 part = rows.part(first, last)
-                sums.add_moments(*self._fitted(seen, part, _part_of(started, first, last)))
+                sums.add_moments(*self._fitted(device_view, part, _part_of(started, first, last)))
             return sums.host() if isinstance(view, GlobalView) else sums
 
     def _fitted(self, view: DeviceView, rows: DeviceBatch, start: tuple[Any, Any] | None) -> tuple[Any, ...]:
