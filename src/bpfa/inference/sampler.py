@@ -220,15 +220,9 @@ def gibbs_sampler(
     steps = step_numbers(n_steps, first_step)
     n_kept = check_integer("n_kept", n_kept, low=1)
     view, state = (view, None) if chain is None else (chain.views[-1], chain.state)
+    batch = rows.take(np.arange(rows.n_rows))
     sampler = GibbsSampler(
-        rows.take(np.arange(rows.n_rows)),
-        priors,
-        view,
-        stream,
-        local,
-        state,
-        features=features,
-        weight_precision=weight_precision,
+        batch, priors, view, stream, local, state, features=features, weight_precision=weight_precision
     )
     sampler.n_sweeps = first_step - 1
     views = deque(() if chain is None else chain.views, maxlen=n_kept)

@@ -42,7 +42,7 @@ NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
 # For the start from principal components: the largest number of components for each column, because the noise
 # is estimated from the components that remain, and the share of the rows that use each component.
 PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
-# A component stands out if its variance is more than so many times the average variance of a column.
+# A component stands out if its variance is more than this many times the average variance of a column.
 OUTSTANDING = 2.0
 
 

@@ -29,7 +29,7 @@ from bpfa.model.view import GlobalView
 
 __all__ = ["CudaKernel", "Gibbs", "MeanField", "SpikeSlab"]
 
-# Rows are processed in parts. The kept samples of a part, or its moments, may take so many bytes.
+# Rows are processed in parts: the largest number of bytes of the kept samples, or the moments, of a part.
 PART_BYTES = 2**31
 
 

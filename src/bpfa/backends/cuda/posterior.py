@@ -21,7 +21,7 @@ from bpfa.model.posterior import GlobalPosterior, Summary
 
 __all__ = ["DevicePosterior", "PendingSummary"]
 
-# After so many steps the host asks the device whether all of them succeeded.
+# How often the host asks the device whether all steps so far have succeeded.
 STEPS_BETWEEN_CHECKS = 50
 
 # Indices into `DevicePosterior.state`, as in posterior.cu.
@@ -37,7 +37,7 @@ class PendingSummary:
 
     @staticmethod
     def read(summaries: Sequence[PendingSummary]) -> list[Summary]:
-        """Wait for the device and copy several summaries at once."""
+        """Wait for the device and copy several summaries together."""
         numbers = cupy_module().concatenate([summary.numbers for summary in summaries]).get()
         return [Summary(float(noise_std), int(n)) for noise_std, n in numbers.reshape(len(summaries), 2)]
 

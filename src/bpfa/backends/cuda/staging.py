@@ -12,7 +12,7 @@ from bpfa.backends.cuda.runtime import cupy_module
 
 __all__ = ["copied_to_device"]
 
-# The size of a block is a multiple of so many bytes. Once there are so many free blocks, one of them is used
+# The size of a block is a multiple of GRAIN bytes. Once there are MOST_FREE free blocks, one of them is used
 # again even if kernels still read it, and the copy waits for these kernels.
 GRAIN, MOST_FREE = 2**16, 12
 

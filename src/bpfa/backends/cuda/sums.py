@@ -25,8 +25,9 @@ CHUNK_ROWS, N_CHUNKS = 64, 128
 BLOCK_ROWS, BLOCK_COLUMNS, BLOCK_FEATURES, BLOCK_THREADS = 32, 64, 256, 512
 # For dense_joint in sums.cu: the features of a block, its threads, and the approximate number of blocks.
 TILE, TILE_THREADS, MANY_BLOCKS = 64, 256, 1024
-# Where entries are missing, dense_joint serves at most so many features, because rows use only a small share
-# of a larger number, and at most so many columns, because a grid of blocks is limited to them.
+# Where entries are missing, dense_joint serves at most DENSE_FEATURES features, because rows use only a small
+# share of a larger number, and at most MOST_MATRICES columns, because a grid has no more blocks along an
+# axis.
 DENSE_FEATURES, MOST_MATRICES = 128, 65_535
 
 
