@@ -1,7 +1,7 @@
 """The algorithms of the paper as a grid: a view of the globals x a local method (docs/math.md section 3).
 
-All of them share the loop in `bpfa.inference.svi`, so that an algorithm is no more than a line of
-`ALGORITHMS`:
+All of them except the sampler share the loop in `bpfa.inference.svi`, so that an algorithm is no more than a
+line of `ALGORITHMS`:
 
 - For a new combination of a view and a local method, add a line.
 - For a new local method, first add its name to `bpfa.model.local.MethodName`, write it in

@@ -50,9 +50,9 @@ class FeatureForm(TypedDict, total=False):
     """The form of the posterior that a start returns."""
 
     features: str
-    """"factorised" or "joint": the form of q(phi); "factorised" by default."""
+    """The form of q(phi): "factorised" (by default) or "joint"."""
     weight_precision: str
-    """"all" or "active": the weights that q(g_w) is learned from; "all" by default."""
+    """The weights that q(g_w) is learned from: "all" (by default) or "active"."""
 
 
 def random_posterior(
@@ -81,8 +81,7 @@ def random_posterior(
     features_per_row : float
         The number of features that a row is expected to use at the start; at most half of all features.
     **form
-        `features`: the form of q(phi), "factorised" (by default) or "joint". `weight_precision`: the weights
-        that q(g_w) is learned from, "all" (by default) or "active".
+        `features` and `weight_precision`, as in `FeatureForm`.
 
     Examples
     --------
@@ -306,6 +305,7 @@ def _confident_posterior(
     priors: Priors | None,
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
+    /,
     *,
     features: str = "factorised",
     weight_precision: str = "all",
