@@ -71,7 +71,8 @@ cuda: $(VENV)/installed
 # The GPU's kernels under NVIDIA's checkers of memory and of races, on small problems.
 sanitize-gpu:
 	compute-sanitizer --error-exitcode 1 --target-processes all $(PYTHON) -m pytest -p no:cacheprovider -q \
-	  -m gpu tests/backends/test_gpu.py tests/backends/test_gpu_graphs.py -k "specification and not large or bits or strips"
+	  -m gpu tests/backends/test_gpu.py tests/backends/test_gpu_fits.py tests/backends/test_gpu_graphs.py \
+	  -k "specification and not large or bits or strips"
 	compute-sanitizer --tool racecheck --error-exitcode 1 --target-processes all $(PYTHON) -m pytest \
 	  -p no:cacheprovider -q -m gpu tests/backends/test_gpu.py -k "specification and gibbs-False-False"
 

@@ -85,8 +85,8 @@ def gibbs_times(
     chain = Chain(view, False, draws.key, draws.step, burn_in=gibbs.burn_in, n_samples=gibbs.n_samples)
     part = batch.part(0, min(len(batch), 131_072))
     seconds = median_seconds(lambda: gibbs.sums(view, batch, draws))
-    alone = median_seconds(lambda: chain.kept(part)) * len(batch) / len(part)
-    kept = chain.kept(part)
+    alone = median_seconds(lambda: chain.kept_samples(part)) * len(batch) / len(part)
+    kept = chain.kept_samples(part)
     adding = median_seconds(lambda: sums.add_kept(kept, part)) * len(batch) / len(part)
     ours = cpu_seconds(view.host(), rows, 8192) * len(batch) / 8192
     # The multiply-adds that the method needs. Where entries are missing, the correlations of all features are

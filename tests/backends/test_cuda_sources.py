@@ -1,9 +1,11 @@
 """The kernels of the GPU compile, where a compiler is installed, and devices are chosen; no GPU is needed."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cuda_variants import ALL, FEW
@@ -46,6 +48,17 @@ def test_sources_are_whole():
     assert '#include "' not in text
     assert text.count("class Tiles {") == 1
     assert text.count("class Row {") == 3
+
+
+def test_kernels_that_python_names_are_in_the_sources():
+    texts = "".join(path.read_text() for path in sorted(Path(runtime.__file__).parent.glob("*.py")))
+    named = re.findall(r'\bkernel\(\s*"(\w+\.cu)",\s*"(\w+)"', texts)
+    named += [("posterior.cu", name) for name in re.findall(r'self\._kernel\("(\w+)"\)', texts)]
+    named += [("dropout.cu", name) for name in re.findall(r'_launch\(\s*"(\w+)", batch', texts)]
+    assert len(named) > 20
+    for source, name in named:
+        found = re.search(rf'extern "C" __global__ void\s[^;{{]*?\b{name}\(', runtime.source_text(source))
+        assert found, f"{name} is not in {source}"
 
 
 def test_devices_are_named():

@@ -107,7 +107,7 @@ def test_bad_shares(dropout):
 
 
 def test_not_where_chains_go_on():
-    with pytest.raises(ValueError, match=r"dropout=0\.3: expected 0 where chains go on"):
+    with pytest.raises(ValueError, match=r"dropout=0\.3: expected 0 where chains continue between visits"):
         train(np.ones((5, 2)), 3, dropout=DROPOUT, chains=ChainStore(5, 3))
 
 

@@ -2,19 +2,14 @@
 
 import numpy as np
 import pytest
-from test_gpu import (
-    METHODS,
-    assert_same_sums,
-    check_against_specification,
-    check_sums_of_samples,
-    problem,
-)
+from kernel_problems import METHODS, assert_same_sums
+from test_gpu import check_against_specification, check_sums_of_samples, problem
 
 import bpfa.backends.cuda.local
 from bpfa import BPFA
 from bpfa.backends import cpu as kernels
 from bpfa.backends.cuda import gibbs, runtime
-from bpfa.backends.cuda.runtime import properties
+from bpfa.backends.cuda.runtime import CurrentDevice
 from bpfa.backends.registry import check_device
 
 pytestmark = pytest.mark.gpu
@@ -27,10 +22,10 @@ CARDS = {"7.5": 65_536, "8.0": 166_912, "8.6": 101_376}
 def card(request, monkeypatch, tmp_path):
     """The kernels as they are on another card, translated for the one at hand when they are loaded."""
     monkeypatch.setenv(runtime.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(properties, "shared_memory", lambda: CARDS[request.param])
-    monkeypatch.setattr(properties, "architecture", lambda: request.param.replace(".", ""))
+    monkeypatch.setattr(CurrentDevice, "shared_memory", lambda: CARDS[request.param])
+    monkeypatch.setattr(CurrentDevice, "architecture", lambda: request.param.replace(".", ""))
     monkeypatch.setattr(runtime, "compiled", assembly)
-    caches = runtime._kernel, runtime._module, gibbs._plan
+    caches = runtime._kernel, runtime._module, gibbs._launch_for
     for cache in caches:
         cache.cache_clear()
     yield request.param

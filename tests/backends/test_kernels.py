@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from dataclasses import fields
+from functools import partial
 
 import joblib
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_problems import METHODS, assert_same_sums, method_pair, sparse_problem
 
 from bpfa import ArrayRows, Batch, draw_data, train
 from bpfa._support import _native
@@ -24,42 +26,11 @@ from bpfa.backends import cpu as kernels
 from bpfa.backends import numpy as local
 from bpfa.backends.kernel_methods import PRECISION_RANGE
 from bpfa.model.local import LocalState
-from bpfa.model.view import GlobalView
 
-METHODS = {
-    "gibbs": ("Gibbs", {"burn_in": 2, "n_samples": 2}),
-    "gibbs two-step": ("Gibbs", {"burn_in": 2, "n_samples": 2, "blocked": False}),
-    "gibbs, dropout": ("Gibbs", {"burn_in": 2, "n_samples": 2, "dropout": 0.3}),
-    "spike-slab": ("SpikeSlab", {"n_sweeps": 3}),
-    "mean-field": ("MeanField", {"n_sweeps": 3}),
-}
 INSTRUCTION_SETS = kernels.instruction_sets()
 
 
-def pair(name, **options):
-    """The specification and the kernel of a method."""
-    kind, settings_of_method = METHODS[name]
-    spec = getattr(local, kind)(**settings_of_method)
-    return spec, getattr(kernels, kind)(**settings_of_method, **options)
-
-
-def problem(seed, N, K, D, observed=0.6, expected_view=False, first_id=0):
-    """Rows drawn from a sparse model, and a view near the one that made them."""
-    rng = np.random.default_rng(seed)
-    phi = rng.normal(size=(K, D)) * D**-0.5
-    v = rng.uniform(0, 0.02, size=(K, D)) if expected_view else np.zeros((K, 1))
-    view = GlobalView(phi, v, rng.normal(-1.5, 1.0, size=K), g_o=25.0, g_w=0.5)
-    x = (rng.random((N, K)) < 0.2) * rng.normal(size=(N, K)) * 1.4
-    values = x @ phi + rng.normal(size=(N, D)) * 0.2
-    batch = Batch(values, rng.random((N, D)) < observed, np.arange(first_id, first_id + N))
-    return view, batch, Stream.from_seed(seed).rows(batch.ids, step=seed + 3)
-
-
-def assert_same_sums(ours, theirs, rtol):
-    for field in fields(theirs):
-        a, b = np.broadcast_arrays(getattr(ours, field.name), getattr(theirs, field.name))
-        scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * scale, err_msg=field.name)
+pair = partial(method_pair, kernels)
 
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
@@ -78,7 +49,7 @@ def assert_same_sums(ours, theirs, rtol):
 def test_kernels_equal_the_specification(
     name, instruction_set, seed, N, K, D, observed, expected_view, started, in_use
 ):
-    view, batch, draws = problem(seed, N, K, D, observed, expected_view)
+    view, batch, draws = sparse_problem(seed, N, K, D, observed, expected_view)
     # Few features on in a row, or nearly all.
     view = view._replace(logit=view.logit + in_use)
     start = None
@@ -111,7 +82,7 @@ def test_kernels_equal_the_specification(
 @pytest.mark.parametrize("name", METHODS)
 def test_single_precision_rounds_and_no_more(name, observed, instruction_set):
     """Rows agree to rounding, but for the few whose coin falls within rounding of the edge."""
-    view, batch, draws = problem(1, N=500, K=40, D=24, observed=observed)
+    view, batch, draws = sparse_problem(1, N=500, K=40, D=24, observed=observed)
     spec, kernel = pair(name, instruction_set=instruction_set)
     expected = spec.row_moments(view, batch, draws)
     error = np.max(
@@ -134,7 +105,7 @@ def test_single_precision_rounds_and_no_more(name, observed, instruction_set):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("observed", [0.5, 0.9, 1.0])
 def test_equal_bits_for_any_number_of_threads(name, observed):
-    view, batch, draws = problem(2, N=700, K=30, D=20, observed=observed)
+    view, batch, draws = sparse_problem(2, N=700, K=30, D=20, observed=observed)
     one, *others = (pair(name, n_jobs=n_jobs)[1] for n_jobs in (1, 2, 4))
     for joint in (False, True):
         expected = one.sums(view, batch, draws, joint=joint)
@@ -147,7 +118,7 @@ def test_equal_bits_for_any_number_of_threads(name, observed):
 @pytest.mark.parametrize("observed", [0.6, 0.9])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_row_does_not_depend_on_its_neighbours(name, observed):
-    view, batch, draws = problem(3, N=50, K=20, D=10, observed=observed)
+    view, batch, draws = sparse_problem(3, N=50, K=20, D=10, observed=observed)
     kernel = pair(name)[1]
     whole = kernel.row_moments(view, batch, draws)
     some = [7, 8, 30, 49]
@@ -159,7 +130,7 @@ def test_a_row_does_not_depend_on_its_neighbours(name, observed):
 
 def test_long_chunks_and_large_row_ids():
     """More rows than a chunk holds, with ids that need more than 32 bits."""
-    view, batch, draws = problem(4, N=5000, K=5, D=3, first_id=MAX_ROW_ID - 5000)
+    view, batch, draws = sparse_problem(4, N=5000, K=5, D=3, first_id=MAX_ROW_ID - 5000)
     spec, kernel = pair("gibbs", dtype="float64")
     assert_same_sums(kernel.sums(view, batch, draws), spec.sums(view, batch, draws), 1e-9)
 
@@ -167,7 +138,7 @@ def test_long_chunks_and_large_row_ids():
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.float64])
 def test_strides_and_types_of_the_data(order, dtype):
-    view, batch, draws = problem(5, N=40, K=6, D=8, observed=1.0)
+    view, batch, draws = sparse_problem(5, N=40, K=6, D=8, observed=1.0)
     wide = np.zeros((80, 16))
     wide[::2, ::2] = np.round(batch.values * 10)
     strided = np.asarray(wide, dtype=dtype, order=order)[::2, ::2]
@@ -201,13 +172,13 @@ def test_wrong_options(options, name):
 
 
 def test_wrong_number_of_columns():
-    view, batch, draws = problem(6, N=4, K=3, D=5)
+    view, batch, draws = sparse_problem(6, N=4, K=3, D=5)
     with pytest.raises(ValueError, match="batch: 4 columns; expected 5"):
         kernels.Gibbs().sums(view, Batch(batch.values[:, :4]), draws)
 
 
 def on_another_scale(scale, observed):
-    view, batch, draws = problem(9, N=60, K=20, D=10, observed=observed)
+    view, batch, draws = sparse_problem(9, N=60, K=20, D=10, observed=observed)
     scaled = view._replace(g_o=view.g_o / scale**2, g_w=view.g_w / scale**2)
     return (view, batch, draws), (scaled, Batch(batch.values * scale, batch.observed), draws)
 
@@ -234,7 +205,7 @@ def test_scales_that_single_precision_cannot_hold_are_refused(scale, observed):
 @pytest.mark.parametrize("g_o", [25.0, 1e4, 1e8])
 def test_features_whose_columns_a_row_lacks(g_o):
     """Nothing is known of their weights: rounding of what other columns say must not pass for knowledge."""
-    view, batch, draws = problem(14, N=400, K=30, D=40, observed=1.0)
+    view, batch, draws = sparse_problem(14, N=400, K=30, D=40, observed=1.0)
     phi = view.phi * 10
     phi[:10, 4:] = 0
     observed = np.ones((400, 40), dtype=bool)
@@ -250,10 +221,10 @@ def test_features_whose_columns_a_row_lacks(g_o):
 def test_weights_that_are_all_but_zero(monkeypatch):
     """Squares of such weights vanish, and must not make a feature be listed once for every sample."""
     monkeypatch.setitem(PRECISION_RANGE, "float32", (0.0, np.inf))
-    view, batch, draws = problem(10, N=40, K=64, D=8)
+    view, batch, draws = sparse_problem(10, N=40, K=64, D=8)
     view = view._replace(logit=np.full(64, 30.0), g_w=1e38, g_o=1e-11)
     method = kernels.Gibbs(burn_in=0, n_samples=50)
-    raw = kernels.local.RawSums(view, batch, joint=False)
+    raw = kernels.local.KernelTotals(view, batch, joint=False)
     method._run(0, view, batch, draws, sums=raw.arrays, n_samples=50)
     np.testing.assert_array_equal(raw.n, 40 * 50)
     # Each listed once, with a square of 1e-37 or so for each of its samples.
@@ -262,7 +233,7 @@ def test_weights_that_are_all_but_zero(monkeypatch):
 
 
 def test_many_samples_average_to_probabilities():
-    view, batch, draws = problem(11, N=30, K=5, D=4)
+    view, batch, draws = sparse_problem(11, N=30, K=5, D=4)
     spec, kernel = local.Gibbs(1, 700), kernels.Gibbs(1, 700, dtype="float64")
     ours, theirs = kernel.row_moments(view, batch, draws), spec.row_moments(view, batch, draws)
     assert (ours.z <= 1).all()
@@ -272,7 +243,7 @@ def test_many_samples_average_to_probabilities():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_gram_matrix_of_very_many_features(dtype):
-    view, batch, draws = problem(12, N=4, K=4100, D=5, observed=1.0)
+    view, batch, draws = sparse_problem(12, N=4, K=4100, D=5, observed=1.0)
     view = view._replace(logit=view.logit - 6)
     spec, kernel = local.Gibbs(1, 1), kernels.Gibbs(1, 1, dtype=dtype)
     ours, theirs = kernel.row_moments(view, batch, draws), spec.row_moments(view, batch, draws)
@@ -280,13 +251,13 @@ def test_no_gram_matrix_of_very_many_features(dtype):
 
 
 def test_draws_for_other_rows_are_refused():
-    view, batch, _ = problem(13, N=4, K=3, D=5)
+    view, batch, _ = sparse_problem(13, N=4, K=3, D=5)
     with pytest.raises(ValueError, match="draws: for 5 rows; expected 4"):
         kernels.Gibbs().sums(view, batch, Stream.from_seed(0).rows(np.arange(5), 1))
 
 
 def sums_in_child(queue):
-    view, batch, draws = problem(7, N=300, K=10, D=6)
+    view, batch, draws = sparse_problem(7, N=300, K=10, D=6)
     queue.put(kernels.Gibbs(n_jobs=2).sums(view, batch, draws).SSE)
 
 
@@ -294,7 +265,7 @@ def sums_in_child(queue):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_works_on():
     """OpenMP's threads do not survive a fork; a child that waited for them would hang."""
-    view, batch, draws = problem(7, N=300, K=10, D=6)
+    view, batch, draws = sparse_problem(7, N=300, K=10, D=6)
     expected = kernels.Gibbs(n_jobs=2).sums(view, batch, draws).SSE
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -306,7 +277,7 @@ def test_a_forked_child_works_on():
 
 
 def sums_of_worker(seed):
-    view, batch, draws = problem(seed, N=300, K=10, D=6)
+    view, batch, draws = sparse_problem(seed, N=300, K=10, D=6)
     return kernels.Gibbs(n_jobs=2).sums(view, batch, draws)
 
 
@@ -327,7 +298,7 @@ def test_threadpoolctl_holds_the_threads():
 
 
 def test_threads_of_python_may_call_at_once():
-    view, batch, draws = problem(8, N=500, K=20, D=10)
+    view, batch, draws = sparse_problem(8, N=500, K=20, D=10)
     expected = kernels.Gibbs(n_jobs=2).sums(view, batch, draws).SSE
     results = []
 

@@ -3,7 +3,8 @@
 from itertools import product
 
 REALS = ("float", "double")
-# Observed columns in registers (0: in a list), lanes for each row, threads of a block; as in cuda/gibbs.py.
+# Observed columns in registers (0: in a list), lanes for each row, threads of a block; as in
+# cuda/launch_shapes.py.
 ROWS = {
     "float": [
         (0, 16, 1024),
@@ -53,8 +54,8 @@ def variants():
     """Yield every source with every combination of macros that is used."""
     yield from (("gibbs.cu", macros) for macros in gibbs_variants())
     yield from (("gibbs_rows.cu", macros) for macros in rows_variants())
-    for squares, tiles, places in product((0, 1), (1, 5, 8), (1, 2)):
-        yield "sums_tensor.cu", ("REAL=float", f"SQUARES={squares}", f"TILES={tiles}", f"PLACES={places}")
+    for squares, tiles, buffers in product((0, 1), (1, 5, 8), (1, 2)):
+        yield "sums_tensor.cu", ("REAL=float", f"SQUARES={squares}", f"TILES={tiles}", f"BUFFERS={buffers}")
     for steps in (1, 5, 8):
         yield "correlations.cu", ("REAL=float", f"STEPS={steps}")
     for real, mean_field, columns in product(REALS, (0, 1), (1, 2, 15, 64)):
@@ -77,7 +78,7 @@ FEW = [
     ("gibbs_rows.cu", ("REAL=double", "MISSING=0", "FEATURE_TILES=16", "THREADS=384")),
     ("correlations.cu", ("REAL=float", "STEPS=8")),
     ("sums_tensor.cu", ("REAL=float", "SQUARES=0")),
-    ("sums_tensor.cu", ("REAL=float", "SQUARES=1", "PLACES=1")),
+    ("sums_tensor.cu", ("REAL=float", "SQUARES=1", "BUFFERS=1")),
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),
     ("rows.cu", ("REAL=float",)),

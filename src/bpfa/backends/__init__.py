@@ -1,1 +1,1 @@
-"""Where the local step runs: numpy (the specification), cpu (C++) and cuda."""
+"""The devices that the local step can run on: numpy (the specification), cpu (C++) and cuda."""

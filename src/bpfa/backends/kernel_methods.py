@@ -1,4 +1,4 @@
-"""What the local methods of compiled backends share, whatever their device."""
+"""What the local methods of all compiled backends share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import RowDraws
 from bpfa.backends import numpy as specification
 from bpfa.data import Batch
-from bpfa.model.local import LocalState
+from bpfa.model.local import LocalState, RowStart
 from bpfa.model.view import GlobalView
 
 __all__ = [
@@ -17,18 +17,18 @@ __all__ = [
     "GIBBS_TWO_STEP",
     "MEAN_FIELD",
     "SPIKE_SLAB",
-    "GibbsByStates",
+    "KernelGibbs",
     "check_precisions",
 ]
 
-# The numbers of the methods, as the C++ and CUDA sources have them (problem.h).
+# The numbers of the methods, as in problem.h of the C++ sources.
 GIBBS, GIBBS_TWO_STEP, SPIKE_SLAB, MEAN_FIELD = range(4)
-# Precisions with which the kernels stay well inside the range of their numbers.
+# The values of g_o and g_w with which the kernels stay well inside the range of their floating-point type.
 PRECISION_RANGE = {"float32": (1e-12, 1e12), "float64": (1e-100, 1e100)}
 
 
 def check_precisions(view: GlobalView, dtype: str) -> None:
-    """Refuse a view whose precisions the kernels cannot compute with in this precision."""
+    """Refuse a view whose g_o or g_w is too small or too large for the kernels in this type."""
     low, high = PRECISION_RANGE[dtype]
     for name, precision in (("g_o", view.g_o), ("g_w", view.g_w)):
         if not low < precision < high:
@@ -38,8 +38,8 @@ def check_precisions(view: GlobalView, dtype: str) -> None:
             )
 
 
-class GibbsByStates(specification.Gibbs, ABC):
-    """Gibbs sampling by a kernel, one call of which leads from a state of the chains to a later one."""
+class KernelGibbs(specification.Gibbs, ABC):
+    """Gibbs sampling by a kernel, each call of which takes the chains from one state to a later one."""
 
     @property
     def _method(self) -> int:
@@ -47,37 +47,26 @@ class GibbsByStates(specification.Gibbs, ABC):
 
     @abstractmethod
     def _state_after(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None,
-        *,
-        first_sweep: int,
-        burn_in: int = 0,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart, sweeps: range
     ) -> LocalState:
-        """Return the state after `burn_in` sweeps and one more, the first of which has this number."""
+        """Return the state after the sweeps with these numbers."""
 
     def chain(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        n_sweeps: int,
-        start: LocalState | None = None,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_sweeps: int, start: RowStart = None
     ) -> Iterator[LocalState]:
         """Yield the state after every sweep."""
         state = start
         for sweep in range(1, n_sweeps + 1):
-            state = self._state_after(view, batch, draws, state, first_sweep=sweep)
+            state = self._state_after(view, batch, draws, state, range(sweep, sweep + 1))
             yield state
 
     def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: RowStart = None
     ) -> Iterator[Array]:
         """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
-        state = self._state_after(view, batch, draws, start, first_sweep=1, burn_in=self.burn_in)
+        first = self.burn_in + 1
+        state = self._state_after(view, batch, draws, start, range(1, first + 1))
         yield state.x
-        for sample in range(1, n_samples):
-            state = self._state_after(view, batch, draws, state, first_sweep=self.burn_in + 1 + sample)
+        for sweep in range(first + 1, first + n_samples):
+            state = self._state_after(view, batch, draws, state, range(sweep, sweep + 1))
             yield state.x

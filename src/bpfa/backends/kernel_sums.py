@@ -1,4 +1,4 @@
-"""From what kernels add up to the sums of a batch, for kernels of any device."""
+"""The sums of a batch made from the totals that kernels add up, on any device."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bpfa.backends.kernel_methods import GIBBS, GIBBS_TWO_STEP, MEAN_FIELD
 from bpfa.model.sums import JointSums, LocalSums, Sums, squared_error
 from bpfa.model.view import GlobalView
 
-__all__ = ["finished_sums"]
+__all__ = ["sums_from_totals"]
 
 
-def finished_sums(
+def sums_from_totals(
     method: int,
     n_samples: int,
     view: GlobalView,
@@ -28,28 +28,30 @@ def finished_sums(
     xd: Array,
     xx: Array | None,
 ) -> Sums:
-    """Return the sums, averaged over the kept samples.
+    """Return the sums of a batch, averaged over the kept samples.
 
     Parameters
     ----------
     method : int
+        One of the numbers in `bpfa.backends.kernel_methods`.
     n_samples : int
+        How many samples of every row are in the totals; 1 for the variational methods.
     view : GlobalView
     n_rows : int
     n_observed : float
-        Observed entries.
+        Number of observed entries.
     n, total_zw2 : array, shape (K,)
-        Sums over rows of z and z w^2.
+        Totals of z and of z w^2 over all rows.
     zw2 : array, shape (K, D), or None
-        The latter over the rows that are observed in each column; None where nothing is missing.
+        Totals of z w^2 over the rows that are observed in each column; None where nothing is missing.
     x2 : array, shape (K, D) or (K, 1), or None
-        The same of E[x]^2; not for Gibbs sampling, where it is zw2.
+        Totals of E[x]^2 over the same rows; not needed for Gibbs sampling, where they equal those of z w^2.
     w2, rr : float
-        Sums of E[w^2], needed for mean field alone, and of squared residuals.
+        Totals of E[w^2], which only mean field needs, and of squared residuals.
     xd : array, shape (K, D)
-        Sums of x with the residual, or with the data where features are joint.
+        Totals of x times the residual, or times the data for joint features.
     xx : array, shape (D or 1, K, K), or None
-        Sums of x x^T where features are joint; overwritten, as it may be large.
+        Totals of x x^T for joint features. The array is overwritten, because it may be large.
     """
     gibbs = method in (GIBBS, GIBBS_TWO_STEP)
     n, all_zw2 = n / n_samples, float(total_zw2.sum()) / n_samples
@@ -65,7 +67,7 @@ def finished_sums(
         return LocalSums(*shared, T=T, S=xd / n_samples + X2 * view.phi)
     xx /= n_samples
     if not gibbs:
-        # E[x_k^2] is E[z w^2], not E[x_k]^2.
+        # The diagonal of x x^T holds E[x_k]^2, but the sums need E[x_k^2] = E[z_k w_k^2].
         diagonal = np.arange(view.n_features)
         xx[:, diagonal, diagonal] += (T - X2).T
     return JointSums(*shared, XX=xx, XY=xd / n_samples)

@@ -1,7 +1,7 @@
-"""What a kind of device offers to the layers above it.
+"""What a backend, which is a kind of device, offers to the layers above it.
 
-A backend is a folder with a module `backend.py` that implements `Backend`, and a line in
-`bpfa.backends.registry`. Nothing outside its folder knows how it keeps rows, posteriors or sums.
+To add a backend, add a folder with a module `backend.py` that implements `Backend`, and list it in
+`bpfa.backends.registry`. Nothing outside the folder knows how the backend stores rows, posteriors or sums.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,83 +24,89 @@ from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
 
-__all__ = ["Backend", "Step", "Workspace"]
+__all__ = ["Backend", "MakeStep", "Step", "Workspace"]
 
-Step = Callable[..., Any]
-"""From a posterior, a batch, an algorithm, `step`, `rho` and `stream` to the posterior after a step."""
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run: everything that decides it apart from the posterior and the batch."""
+
+    algorithm: Any
+    number: Any
+    """Counted from 1. A device may put an object of its own here, which its kernels read the number from."""
+    rho: Any
+    """Size of the step; the same holds for it."""
+    stream: Stream
+    """The source of every random number of the run."""
+
+
+MakeStep = Callable[[Any, Any, Step], Any]
+"""From a posterior, a batch and a `Step` to the posterior after the step."""
 
 
 class Workspace:
-    """Where a run happens. This one is the memory of the host, where everything already is.
+    """Where a run takes place. This one is the memory of the host, where everything is already.
 
-    A posterior that a workspace has placed offers `expected()` and `sampled(draws)`, which return views;
-    `step(sums, rho, g_o)`, which returns the posterior after a step; and all of `Posterior`.
+    A posterior that a workspace has placed offers all of `Posterior`, and in addition `expected()` and
+    `sampled(draws)`, which return views, and `step(sums, rho, g_o)`, which returns the posterior after a
+    step.
     """
 
     def place_posterior(self, posterior: GlobalPosterior) -> Any:
-        """Return the posterior where the run needs it."""
+        """Return the posterior in the memory where the run needs it."""
         return posterior
 
     def place_rows(self, rows: Rows) -> Any:
-        """Return the rows where the run needs them, for rows that are visited many times."""
+        """Return rows that will be visited many times in the memory where the run needs them."""
         return rows
 
-    def step(
-        self,
-        make_step: Step,
-        posterior: Any,
-        batch: Any,
-        algorithm: Any,
-        *,
-        step: int,
-        rho: float,
-        stream: Stream,
-    ) -> Any:
-        """Return what `make_step` returns; a device may replay a recording of it instead."""
-        return make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
+    def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
+        """Return what `make_step` returns; a device may replay a recording of the step instead."""
+        return make_step(posterior, batch, step)
 
 
 class Backend(ABC):
     """One kind of device.
 
-    The methods that are not abstract describe the memory of the host, and serve every backend that has its
-    arrays there.
+    The methods that are not abstract suit every backend whose arrays are in the memory of the host.
     """
 
     name: ClassVar[str]
-    """What `device` calls it; several devices of the kind are told apart by a number, as in "cuda:1"."""
+    """The value of the parameter `device` that selects this backend."""
+    has_numbered_devices: ClassVar[bool] = False
+    """Whether a number may follow the name, as in "cuda:1", to select one of several devices."""
     uses_threads: ClassVar[bool] = False
-    """Whether its local methods take `n_jobs`."""
+    """Whether its local methods take the option `n_jobs`."""
     carries_chains: ClassVar[bool] = True
-    """Whether a chain can be started from, and stored in, a `ChainStore`."""
+    """Whether its chains can start from states in a `ChainStore` and return their last states to it."""
 
     methods: ClassVar[Mapping[MethodName, Any]]
-    """The classes of its local methods, which are dataclasses of their options."""
+    """The classes of its local methods, by kind. Each is a dataclass whose fields are its options."""
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:
-        """Return a local method on a device of this kind."""
+        """Return a local method that runs on the given device of this kind."""
         method: LocalMethod = self.methods[kind](**options)
         return method
 
     def option_names(self, kind: MethodName) -> tuple[str, ...]:
-        """Return the options that `local_method` takes."""
-        return tuple(self.methods[kind].__dataclass_fields__)
+        """Return the names of the options that `local_method` takes; the device is an argument of its own."""
+        return tuple(field.name for field in fields(self.methods[kind]) if field.name != "device")
 
     @abstractmethod
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return `bpfa.model.marginals.signal`: the entries of rows given which features are on."""
 
     def problem(self) -> str | None:
-        """Return why no device of this kind can be used, and what to do about it; None where one can."""
+        """Return why no device of this kind can be used and what to do about it, or None if one can."""
         return None
 
     def description(self) -> str:
-        """Return which device of this kind would be used, for people."""
+        """Return, for people, which device of this kind would be used."""
         return self.name
 
     @contextmanager
     def workspace(self, device: str, local: LocalMethod) -> Iterator[Workspace]:
-        """Enter a device for a run of one of its local methods."""
+        """Open a workspace on a device for a run of one of its local methods."""
         yield Workspace()
 
     def owns(self, data: Any) -> bool:
@@ -111,14 +118,14 @@ class Backend(ABC):
         raise TypeError(f"data: {type(data).__name__}; not an array of {self.name!r}")
 
     def array_like(self, values: NDArray[Any], data: Any) -> Any:
-        """Return values of the host as an array of the library, and on the device, of an array it owns."""
+        """Return values from the host as an array of the same library, and on the same device, as `data`."""
         return values
 
     def restore_patches(
         self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
     ) -> Restored | None:
-        """Predict all patches and average them without leaving the device.
+        """Predict all patches of a picture and average them without leaving the device.
 
-        None where the backend has no way of its own, and the general one of `bpfa.images` has to serve.
+        Returns None if the backend cannot do so; `bpfa.images` then restores the picture on the host.
         """
         return None

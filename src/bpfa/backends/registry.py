@@ -1,4 +1,4 @@
-"""The backends by name: the one place where they are listed."""
+"""All backends by name; the only place where they are listed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["BACKENDS", "array_like", "as_rows", "backend_of", "check_device", "o
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (CpuBackend(), NumpyBackend(), CudaBackend())
 }
-"""Kind of device -> its backend. "numpy" is the readable specification, and many times slower."""
+"""The backends by name. "numpy" is the readable specification, and many times slower than the others."""
 
 PREFERRED = ("cuda", "cpu")
-"""What "auto" tries, in this order."""
+"""The backends that "auto" tries, in this order."""
 
 
 def backend_of(device: str) -> Backend:
@@ -39,15 +39,17 @@ def backend_of(device: str) -> Backend:
 
 
 def check_device(device: Any) -> str:
-    """Return the device that a name stands for: "auto" is a GPU where one can be used, and the CPU elsewhere.
+    """Return the name of a device after checking it; "auto" becomes a GPU if one can be used, else the CPU.
 
     Examples
     --------
     >>> check_device("cpu")
     'cpu'
     """
-    kind = device.split(":")[0] if isinstance(device, str) and device.startswith("cuda:") else device
-    check_choice("device", kind, ("auto", *BACKENDS))
+    backend = BACKENDS.get(device.split(":")[0]) if isinstance(device, str) else None
+    if backend is not None and backend.has_numbered_devices:
+        return str(device)
+    check_choice("device", device, ("auto", *BACKENDS))
     if device != "auto":
         return str(device)
     problems = {name: BACKENDS[name].problem() for name in PREFERRED}
@@ -63,7 +65,7 @@ def _tell_once(message: str) -> None:
 
 
 def on_device(data: Any) -> Backend | None:
-    """Return the backend in whose memory an array is, or None for everything in the memory of the host.
+    """Return the backend in whose memory an array is, or None if the data is in the memory of the host.
 
     Examples
     --------
@@ -74,7 +76,7 @@ def on_device(data: Any) -> Backend | None:
 
 
 def as_rows(data: Any, missing: Any = None) -> RowSource:
-    """Return data as a source of rows, as `bpfa.data.as_rows` does, arrays of a device included.
+    """Return data as a source of rows, as `bpfa.data.as_rows` does, including arrays on a device.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def as_rows(data: Any, missing: Any = None) -> RowSource:
 
 
 def array_like(values: NDArray[Any], data: Any) -> Any:
-    """Return values of the host as an array on the device that `data` is on, or as they are.
+    """Return values from the host as an array on the device that `data` is on, if it is on one.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""How the posterior is learned: the grid of algorithms, the one loop, the sampler, and where they start."""
+"""How the posterior is learned: the grid of algorithms, the loop they share, the sampler, and the starts."""

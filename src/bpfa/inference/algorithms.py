@@ -1,4 +1,12 @@
-"""The algorithms of the paper as a grid: a view of the globals x a local method (docs/math.md section 3)."""
+"""The algorithms of the paper as a grid: a view of the globals x a local method (docs/math.md section 3).
+
+All of them except the sampler share the loop in `bpfa.inference.svi`, so that an algorithm is no more than a
+line of `ALGORITHMS`:
+
+- For a new combination of a view and a local method, add a line.
+- For a new local method, first add its name to `bpfa.model.local.MethodName`, write it in
+  `bpfa.backends.numpy` as a `LocalMethod`, and list it in `methods` of every backend that offers it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +23,18 @@ from bpfa.model.local import LocalMethod, MethodName
 __all__ = ["ALGORITHMS", "Algorithm", "Cell", "algorithm"]
 
 
+ViewName = Literal["expected", "sampled"]
+"""What a local method sees of the globals: their expectations, or a draw."""
+
+
 class Algorithm(NamedTuple):
-    """One cell of the grid, with the options of its local method."""
+    """A cell of the grid on a device, with the options of its local method."""
 
     name: str
-    view: Literal["expected", "sampled"]
+    view: ViewName
     local: LocalMethod
     device: str = "numpy"
-    """Where the local method runs, such as "cpu" or "cuda:1"."""
+    """The device that the local method runs on, such as "cpu" or "cuda:1"."""
 
     @property
     def backend(self) -> Backend:
@@ -30,16 +42,16 @@ class Algorithm(NamedTuple):
         return backend_of(self.device)
 
     def view_of(self, posterior: Any, rng: np.random.Generator | GlobalDraws) -> Any:
-        """Return what the local method is to see of the posterior, in the memory where that is."""
+        """Return the view of the posterior that the local method sees, in the memory of the posterior."""
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
 
     @property
     def draws_z_given_globals(self) -> bool:
-        """Whether z is drawn given the same draw of the globals, so that weights can be integrated out."""
+        """Whether z is drawn given a draw of the globals, so that weights can be integrated out exactly."""
         return self.view == "sampled" and self.local.kind == "Gibbs"
 
     def check_suits(self, posterior: Any, batch: Any) -> None:
-        """Refuse what no expected view can show: joint features of rows with missing entries."""
+        """Refuse joint features where entries are missing if the algorithm needs an expected view of them."""
         if self.view == "expected" and posterior.joint and not batch.complete:
             raise ValueError(
                 f"features='joint': {self.name!r} sees expectations, and can have joint features only where "
@@ -49,9 +61,9 @@ class Algorithm(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A row of the table of algorithms."""
+    """A cell of the grid: what is seen of the globals, and how the local variables are inferred."""
 
-    view: Literal["expected", "sampled"]
+    view: ViewName
     method: MethodName
 
 
@@ -62,10 +74,10 @@ ALGORITHMS: dict[str, Cell] = {
     "titsias-ssvi": Cell("sampled", "SpikeSlab"),
     "mimno-svi": Cell("expected", "Gibbs"),
     "gibbs-ssvi": Cell("sampled", "Gibbs"),
-    # The uncollapsed sampler has no variational posterior, but the same view and local method.
+    # The uncollapsed sampler has no variational posterior, but it has the same view and local method.
     "gibbs": Cell("sampled", "Gibbs"),
 }
-"""Name -> (view, local method)."""
+"""All algorithms by name."""
 
 
 def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
@@ -76,11 +88,12 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     name : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
     device : str
-        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU if there is
-        one, and "numpy" for the specification that the kernels are tested against.
+        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for those of a GPU, "auto" for a GPU if one can
+        be used and else the CPU, and "numpy" for the specification that the kernels are tested against.
     **options
-        `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, and `dropout` for "gibbs-ssvi" (see
-        `bpfa.backends.numpy.Gibbs`); `n_sweeps` for the others; `dtype`, and on the CPU `n_jobs`.
+        Options of the local method: `burn_in`, `n_samples` and `blocked` where it is Gibbs sampling, and
+        `dropout` for "gibbs-ssvi" (see `bpfa.backends.numpy.Gibbs`); `n_sweeps` for the other algorithms;
+        `dtype` for "cpu" and "cuda", and `n_jobs` for "cpu".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Chains that go on: where a row's chain stood is kept until the row is visited again."""
+"""Chains that continue between visits: the state of a row's chain is stored until its next visit."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from bpfa._support.checks import check_integer
 from bpfa._support.philox import RowDraws
 from bpfa.backends.numpy import Gibbs
 from bpfa.data import Batch
-from bpfa.model.local import LocalState, MethodName
+from bpfa.model.local import LocalState, MethodName, RowStart
 from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
 
 __all__ = ["CarriedGibbs", "ChainStore"]
 
-# Active features that a row is given room for at first.
+# The number of active features that every row has room for at first.
 FIRST_ROOM = 8
 
 
 class ChainStore:
-    """The states of the chains of all rows: of each row its active features and their weights.
+    """The states of the chains of all rows: the active features of each row, and their weights.
 
-    Idle features are not stored, so that a row takes eight bytes for each feature that the row with the most
-    of them has, whatever K is.
+    Features that are off are not stored, so that the size of the store does not depend on K. Every row has
+    room for the same number of active features, at eight bytes each; the room grows when a row needs more.
 
     Parameters
     ----------
     n_rows, n_features : int
         N and K.
     folder : path, optional
-        Where the states are put into files, which are gone with the store; in memory by default.
+        A folder for files that hold the states, and are deleted together with the store. By default the
+        states are kept in memory.
 
     Examples
     --------
@@ -64,11 +65,11 @@ class ChainStore:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the states take."""
+        """How many bytes the states take."""
         return self._counts.nbytes + self._features.nbytes + self._weights.nbytes
 
     def take(self, ids: NDArray[np.int64]) -> LocalState:
-        """Return where the chains of some rows stand; a row that was never there has no active feature."""
+        """Return the states of some rows; a row that was never stored has no active feature."""
         z, w = np.zeros((2, len(ids), self.n_features))
         rows, places = self._used(self._counts[ids])
         features = self._features[ids][rows, places]
@@ -77,7 +78,7 @@ class ChainStore:
         return LocalState(z, w)
 
     def put(self, ids: NDArray[np.int64], state: LocalState) -> None:
-        """Keep where the chains of some rows stand."""
+        """Store the states of some rows."""
         counts = np.count_nonzero(state.z, axis=1).astype(np.int32)
         if (needed := int(counts.max(initial=0))) > self._room:
             self._make_room(min(self.n_features, 2 * needed))
@@ -90,12 +91,12 @@ class ChainStore:
         self._counts[ids], self._features[ids], self._weights[ids] = counts, features, weights
 
     def _used(self, counts: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return rows and places of what is stored of rows with so many active features, row by row."""
+        """Return the row and the place of every stored feature, given how many features each row has."""
         rows, places = np.nonzero(np.arange(self._room) < counts[:, None])
         return rows, places
 
     def _make_room(self, room: int) -> None:
-        """Give every row room for so many active features, and keep what is stored."""
+        """Give every row room for this number of active features, and keep what is stored."""
         for name, dtype in (("_features", np.int32), ("_weights", np.float32)):
             wider = self._zeros(f"{name}{room}", (self.n_rows, room), dtype)
             if self._room:
@@ -112,16 +113,17 @@ class ChainStore:
 
 @dataclass(frozen=True)
 class CarriedGibbs:
-    """Gibbs sampling of the local variables that begins where a row's chain stood at the last visit.
+    """Gibbs sampling of the local variables in which the chain of a row continues from its last visit.
 
-    Burn-in is then needed for what the globals have moved since, and for the first visit, not to find the
-    row's active features again.
+    Except at the first visit of a row, the burn-in then only has to make up for what the globals have changed
+    since the last visit; it does not have to find the active features of the row again.
 
     Parameters
     ----------
     local : Gibbs
-        How the chains move, of the CPU.
+        How the chains move, on a backend that `carries_chains`.
     store : ChainStore
+        Where the states are stored between visits.
 
     Examples
     --------
@@ -139,15 +141,9 @@ class CarriedGibbs:
     store: ChainStore
 
     def sums(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None = None,
-        *,
-        joint: bool = False,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:
-        """Return the sums over the rows of a batch, averaged over the kept sweeps, and store the states."""
+        """Return the sums over the rows of a batch, averaged over the kept sweeps; store the last states."""
         stored = self.store.take(batch.ids) if start is None else start
         sums, state = self.local.sums_and_state(view, batch, draws, stored, joint=joint)
         self.store.put(batch.ids, state)

@@ -1,43 +1,60 @@
-"""What a training run tells about itself, and how it ends when the numbers fail."""
+"""What a training run reports after every step, and the error that ends it if a number is not finite."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import count
 from typing import Any, NamedTuple
 
+from bpfa._support.checks import check_integer
 from bpfa.model.posterior import Posterior
 
-__all__ = ["NonFiniteError", "Progress"]
+__all__ = ["NonFiniteError", "Progress", "step_numbers"]
 
 
 class Progress(NamedTuple):
     """The state of a training run after a step."""
 
     step: int
-    """Steps (or sweeps of the sampler) done, counted from 1."""
+    """The number of steps (or sweeps of the sampler) so far, including those of the runs before this one."""
     epoch: float
-    """Epochs so far, of which each visits every row once."""
+    """The number of epochs so far; an epoch visits every row once."""
     seconds: float
-    """Seconds of training so far, without what the caller does between steps."""
+    """Seconds of training so far, without the time that the caller takes between steps."""
     rho: float
     """Size of the step; 1 for the sampler."""
     state: Posterior
-    """The posterior where the run keeps it, which may be the memory of a device."""
+    """The posterior in the memory where the run keeps it, which may be that of a device."""
 
     @property
     def posterior(self) -> Any:
-        """The posterior in the memory of the host; on a GPU this waits for the device and makes a copy."""
+        """The posterior in the memory of the host. If it is on a GPU, this waits for it and makes a copy."""
         return self.state.host()
 
 
+def step_numbers(n_steps: int | None, first_step: int) -> Iterable[int]:
+    """Return the numbers of the steps of a run, which never ends if `n_steps` is None.
+
+    Examples
+    --------
+    >>> list(step_numbers(3, first_step=5))
+    [5, 6, 7]
+    """
+    first_step = check_integer("first_step", first_step, low=1)
+    if n_steps is None:
+        return count(first_step)
+    return range(first_step, first_step + check_integer("n_steps", n_steps, low=1))
+
+
 class NonFiniteError(ArithmeticError):
-    """A run met a number that is not finite; it stopped and kept its last good state.
+    """A step gave a number that is not finite; the run stopped and kept the posterior of the step before.
 
     Attributes
     ----------
     step : int
         The step that failed.
     posterior : Posterior
-        The state after the step before it.
+        The posterior after the step before the one that failed.
     """
 
     def __init__(self, step: int, posterior: Posterior, cause: str) -> None:

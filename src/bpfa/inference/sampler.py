@@ -1,4 +1,4 @@
-"""The uncollapsed Gibbs sampler (docs/math.md section 8): a baseline and an initialiser."""
+"""The uncollapsed Gibbs sampler (docs/math.md section 8), as an algorithm and as a start for the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from bpfa.backends import cpu
 from bpfa.backends.numpy import Gibbs
 from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows
-from bpfa.inference.progress import NonFiniteError, Progress
+from bpfa.inference.progress import NonFiniteError, Progress, step_numbers
 from bpfa.model.features import FEATURES, JointFeatures
 from bpfa.model.local import LocalState
 from bpfa.model.posterior import WEIGHT_PRECISIONS, Summary
@@ -34,9 +33,9 @@ class ChainPosterior:
     Attributes
     ----------
     views : tuple of GlobalView
-        The kept states, newest last.
+        The kept states of the globals, the newest last.
     state : LocalState
-        The newest z and w of every row, from which its local chain may go on.
+        The newest z and w of every row, from which the chain can continue.
     """
 
     views: tuple[GlobalView, ...]
@@ -58,7 +57,7 @@ class ChainPosterior:
         return float(np.mean([view.g_o for view in self.views]) ** -0.5)
 
     def n_active(self, share: float = 0.001) -> int:
-        """Count the features that more than this share of the rows, and more than one row, use."""
+        """Count the features that are used by more than this share of the rows, and by more than one row."""
         used = self.state.z.sum(axis=0)
         return int((used > max(1.0, share * len(self.state.z))).sum())
 
@@ -67,7 +66,7 @@ class ChainPosterior:
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit says of this posterior."""
+        """Return what the history of a fit records of this posterior."""
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
@@ -79,26 +78,26 @@ class ChainPosterior:
 
 
 class GibbsSampler:
-    """One chain over all variables: a sweep over every row, then each global from its conditional.
+    """One chain over all variables: a sweep draws z and w of every row, then each global given the rest.
 
     Parameters
     ----------
     batch : Batch
-        All rows; z and w of every one of them are held in memory.
+        All rows; z and w of all of them are held in memory.
     priors : Priors
     view : GlobalView
         Where the globals start.
     stream : Stream
     local : Gibbs, optional
-        Its `blocked` says how z and w are drawn.
+        Its option `blocked` decides how z and w are drawn.
     state : LocalState, optional
         Where z and w start; z = 0 by default.
     features : str
-        "factorised": phi is drawn feature by feature, as in the paper; "joint": all features of a column
-        at once.
+        "factorised": phi is drawn feature by feature, as in the paper; "joint": all features of a column are
+        drawn at once.
     weight_precision : str
-        "all": g_w is drawn given every weight, as in the paper; "active": given those in use, the others
-        integrated out.
+        "all": g_w is drawn given all weights, as in the paper; "active": it is drawn given the active ones,
+        and the idle ones are integrated out.
     """
 
     def __init__(
@@ -145,14 +144,14 @@ class GibbsSampler:
         logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
         n_weights, squares = float(n.sum()), float((x**2).sum())
         if self.weight_precision == "all" and n_weights < z.size:
-            # The idle weights are N(0, 1/g_w) given the rest: only the sum of their squares is needed.
+            # Given the rest, the idle weights are N(0, 1/g_w), and only the sum of their squares is needed.
             squares += rng.chisquare(z.size - n_weights) / self.view.g_w
             n_weights = z.size
         g_w = rng.gamma(priors.e0 + n_weights / 2) / (priors.f0 + squares / 2)
         return GlobalView(phi, np.zeros((n_features, 1)), logit, float(g_o), float(g_w))
 
     def _draw_phi(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw phi feature by feature against the current residual, which is returned too."""
+        """Draw phi feature by feature given the current residual, and return both."""
         phi, g_o, observed = self.view.phi.copy(), self.view.g_o, self.batch.observed
         n_features, D = phi.shape
         residual = self.batch.values - (x @ phi) * observed
@@ -167,7 +166,7 @@ class GibbsSampler:
         return phi, residual
 
     def _draw_phi_jointly(self, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw all features of a column at once; the residual is returned too."""
+        """Draw all features of a column at once, and return them with the residual."""
         batch, view = self.batch, self.view
         sums = JointSums.of(view, batch, moments(view, self.state))
         prior = JointFeatures.around(np.zeros_like(view.phi), tau=1.0)
@@ -194,35 +193,34 @@ def gibbs_sampler(
     Parameters
     ----------
     rows : Rows
-        Read whole into memory.
+        All of them are read into memory.
     view : GlobalView
         Where the globals start.
     priors : Priors
     n_steps : int or None
-        Sweeps to make; None for ever, until the caller stops.
+        Number of sweeps; None for a run that only the caller ends.
     stream : Stream
     local : Gibbs, optional
     features, weight_precision : str
         How phi and g_w are drawn, as in `GibbsSampler`.
     n_kept : int
-        States of the globals to keep: the newest, and never more than half of those made, so that the first
-        half of a short run is left out as burn-in.
+        The number of states of the globals to keep. The newest are kept, and never more than half of all, so
+        that the first half of a short run is discarded as burn-in.
     chain : ChainPosterior, optional
-        Where an earlier run stood; its newest state takes the place of `view`.
+        The result of an earlier run, whose newest state takes the place of `view`.
     first_step : int
-        Number of the first sweep; a run that goes on from the chain of sweep t starts at t + 1 and repeats
-        what an uninterrupted run would have done.
+        Number of the first sweep. A run that continues from the chain of sweep t starts at t + 1, and makes
+        the same sweeps as an uninterrupted run.
 
     Yields
     ------
     Progress
         Its posterior is a `ChainPosterior`.
     """
-    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
-    first_step = check_integer("first_step", first_step, low=1)
+    steps = step_numbers(n_steps, first_step)
     n_kept = check_integer("n_kept", n_kept, low=1)
-    batch = rows.take(np.arange(rows.n_rows))
     view, state = (view, None) if chain is None else (chain.views[-1], chain.state)
+    batch = rows.take(np.arange(rows.n_rows))
     sampler = GibbsSampler(
         batch, priors, view, stream, local, state, features=features, weight_precision=weight_precision
     )
@@ -230,7 +228,7 @@ def gibbs_sampler(
     views = deque(() if chain is None else chain.views, maxlen=n_kept)
     posterior = ChainPosterior((sampler.view,), sampler.state) if chain is None else chain
     seconds = 0.0
-    for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
+    for step in steps:
         started = time.perf_counter()
         sampler.sweep()
         seconds += time.perf_counter() - started

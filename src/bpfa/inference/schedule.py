@@ -14,7 +14,7 @@ class Schedule:
     """rho_t = (t + delay)^(-decay), for steps t = 1, 2, ...
 
     The paper uses delay t0 = 0 and decay zeta = 0.75, so that rho_1 = 1 and the first batch replaces the
-    initial posterior. Robbins and Monro's conditions hold for decay in (0.5, 1].
+    initial posterior. The conditions of Robbins and Monro hold if the decay is in (0.5, 1].
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All that decides a fit apart from the data and its limits."""
+"""Everything that decides the result of a fit, apart from the data and the limits on its length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What the parameters of a fit came to: equal settings and equal data give equal bits."""
+    """The settings that follow from the parameters of a fit. Equal settings and data give equal bits."""
 
     n_features: int
     algorithm: str
@@ -35,7 +35,7 @@ class Settings:
     key: int
     """Key of the stream of random numbers."""
     most_features: int = 0
-    """The largest number of features that a revision may lead to; 0 where features are not revised."""
+    """The largest number of features that a revision may lead to; 0 if features are not revised."""
 
     @property
     def stream(self) -> Stream:
@@ -52,7 +52,7 @@ class Settings:
         return algorithm(self.algorithm, device=self.device, **self.local_options(n_jobs))
 
     def local_options(self, n_jobs: int | None) -> dict[str, Any]:
-        """Return the options of the local method, the number of threads among them where it has threads."""
+        """Return the options of the local method, with the number of threads if the backend uses threads."""
         threads = {"n_jobs": n_jobs} if backend_of(self.device).uses_threads else {}
         return self.options | threads
 

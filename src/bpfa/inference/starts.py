@@ -1,8 +1,12 @@
-"""Where the global posterior starts: at random, from the data, its components, or a Gibbs run on a subset."""
+"""Where the global posterior starts: at random, from rows, from principal components, or from a Gibbs run.
+
+All starts are called in the same way; `random_posterior` describes the parameters that they share.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -16,9 +20,10 @@ from bpfa.inference.sampler import GibbsSampler
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors, as_priors
-from bpfa.model.sums import JointSums, LocalSums
+from bpfa.model.sums import sums_of
 
 __all__ = [
+    "FeatureForm",
     "common_posterior",
     "data_posterior",
     "gibbs_posterior",
@@ -27,17 +32,27 @@ __all__ = [
     "random_posterior",
 ]
 
-# Rows looked at to learn the scale of the data.
+# The number of rows from which the scale of the data is estimated.
 N_SCALE_ROWS = 1000
-# Where q(g_o) and q(pi) start: all the variance called noise, and one feature a row. Features then come in as
-# they explain something; a start that calls less noise, or has more features on, lets random features divide
-# the first residuals among them, and overfits for long (benchmarks/starts.py).
+# Where q(g_o) and q(pi) start: all of the variance is attributed to noise, and a row uses one feature.
+# Features then come into use as they explain something. With less noise or more features at the start, random
+# features would divide the first residuals among themselves, and the model would overfit for a long time
+# (benchmarks/starts.py).
 NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
-# Of the start from principal components: how many there may be for each column (what is left over has to say
-# what the noise is), and the share of the rows that use each of them.
+# For the start from principal components: the largest number of components for each column, because the noise
+# is estimated from the components that remain, and the share of the rows that use each component.
 PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
-# Components that hold so many times the average variance of a column are what rows have in common.
+# A component stands out if its variance is more than this many times the average variance of a column.
 OUTSTANDING = 2.0
+
+
+class FeatureForm(TypedDict, total=False):
+    """The form of the posterior that a start returns."""
+
+    features: str
+    """The form of q(phi): "factorised" (by default) or "joint"."""
+    weight_precision: str
+    """The weights that q(g_w) is learned from: "all" (by default) or "active"."""
 
 
 def random_posterior(
@@ -46,29 +61,27 @@ def random_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
-    features: str = "factorised",
-    weight_precision: str = "all",
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
+    **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
     """Start from features drawn from their prior, N(0, 1/D).
 
     Parameters
     ----------
     rows : Rows
-        A few are read to learn the scale of the data.
+        Some of them are read to learn the scale of the data.
     n_features : int
         K.
     priors : Priors, optional
+        Those of the paper by default.
     seed : int or Stream, optional
-    features : str
-        "factorised" or "joint": the form of q(phi).
-    weight_precision : str
-        "all" or "active": what q(g_w) is learned from.
     noise_share : float
-        Share of the data's variance that is called noise at the start.
+        The share of the variance of the data that is attributed to noise at the start.
     features_per_row : float
-        Features that a row is expected to use at the start; at most half of them.
+        The number of features that a row is expected to use at the start; at most half of all features.
+    **form
+        `features` and `weight_precision`, as in `FeatureForm`.
 
     Examples
     --------
@@ -77,20 +90,12 @@ def random_posterior(
     >>> random_posterior(rows, 3, seed=0).features.shape
     (3, 4)
     """
-    rng = _begin(rows, n_features, seed)
+    rng = _generator(rows, n_features, seed)
     check_number("noise_share", noise_share, low=0.0, open_low=True)
     check_number("features_per_row", features_per_row, low=0.0, open_low=True)
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
-    return _around(
-        phi,
-        _scale_batch(rows, rng),
-        rows,
-        as_priors(priors),
-        features,
-        weight_precision,
-        noise_share,
-        features_per_row,
-    )
+    sample = _scale_batch(rows, rng)
+    return _confident_posterior(phi, sample, rows, priors, noise_share, features_per_row, **form)
 
 
 def data_posterior(
@@ -99,12 +104,9 @@ def data_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
-    features: str = "factorised",
-    weight_precision: str = "all",
+    **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
-    """Start from rows of the data, each scaled to unit length, its missing entries drawn from the prior.
-
-    Parameters are the first of `random_posterior`.
+    """Start from rows of the data, scaled to unit length, with missing entries drawn from the prior.
 
     Examples
     --------
@@ -113,10 +115,10 @@ def data_posterior(
     >>> data_posterior(rows, 3, seed=0).features.shape
     (3, 4)
     """
-    rng = _begin(rows, n_features, seed)
+    rng = _generator(rows, n_features, seed)
     batch = rows.take(sample_ids(rows, n_features, rng))
     phi = rng.normal(scale=rows.n_columns**-0.5, size=(n_features, rows.n_columns))
-    # Rows repeat where there are fewer than features; the prior's draw then tells them apart.
+    # If there are fewer rows than features, rows repeat, and a draw from the prior makes them differ.
     values, observed = np.resize(batch.values, phi.shape), np.resize(batch.observed, phi.shape)
     n_observed = observed.sum(axis=1, keepdims=True)
     with np.errstate(over="ignore"):
@@ -124,7 +126,7 @@ def data_posterior(
     usable = observed & (power > 0)
     unit = values / np.sqrt(np.where(power > 0, power, 1.0) * rows.n_columns)
     phi = np.where(usable, unit + 0.1 * phi * (n_features > len(batch)), phi)
-    return _around(phi, _scale_batch(rows, rng), rows, as_priors(priors), features, weight_precision)
+    return _confident_posterior(phi, _scale_batch(rows, rng), rows, priors, **form)
 
 
 def principal_posterior(
@@ -133,14 +135,13 @@ def principal_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
-    features: str = "factorised",
-    weight_precision: str = "all",
+    **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
-    """Start from principal components, of the covariances of columns over the rows where both are observed.
+    """Start from principal components.
 
-    Nearly all rows use each of them, as in factor analysis; the fit then finds out which do not need to. With
-    more features than two for three columns it is `common_posterior`. Parameters are the first of
-    `random_posterior`.
+    The covariance of two columns is taken over the rows in which both are observed. At the start, nearly all
+    rows use each component, as in factor analysis; the fit then finds out which rows do not need it. If there
+    are more features than two thirds of the number of columns, this is the same as `common_posterior`.
 
     Examples
     --------
@@ -150,17 +151,13 @@ def principal_posterior(
     array([0.91, 0.91])
     """
     if not principal_alone(n_features, rows.n_columns):
-        return common_posterior(
-            rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
-        )
-    start = random_posterior(
-        rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
-    )
+        return common_posterior(rows, n_features, priors, seed=seed, **form)
+    start = random_posterior(rows, n_features, priors, seed=seed, **form)
     return _with_components(start, *_components(rows, seed), n_features)
 
 
 def principal_alone(n_features: int, n_columns: int) -> bool:
-    """Whether there are columns enough for all features to start as principal components.
+    """Return whether there are enough columns for all features to start as principal components.
 
     Examples
     --------
@@ -176,14 +173,13 @@ def common_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
-    features: str = "factorised",
-    weight_precision: str = "all",
+    **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
     """Start from what nearly all rows have in common: the principal components that stand out.
 
-    They hold at least twice the average variance of a column each, such as the mean and the gradients of
-    patches of a picture. All other features are drawn from their prior, for what few rows have. Parameters
-    are the first of `random_posterior`.
+    The variance of each of them is more than twice the average variance of a column. In the patches of a
+    picture they are, for example, the mean and the gradients. All other features are drawn from their prior;
+    they are for what only few rows have.
 
     Examples
     --------
@@ -193,9 +189,7 @@ def common_posterior(
     >>> common_posterior(rows, 3, seed=0).pi.round(2)
     array([0.88, 0.33, 0.33])
     """
-    start = random_posterior(
-        rows, n_features, priors, seed=seed, features=features, weight_precision=weight_precision
-    )
+    start = random_posterior(rows, n_features, priors, seed=seed, **form)
     eigenvalues, vectors = _components(rows, seed)
     n_outstanding = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
     return _with_components(start, eigenvalues, vectors, min(n_outstanding, n_features))
@@ -203,22 +197,22 @@ def common_posterior(
 
 def _components(rows: Rows, seed: int | Stream | None) -> tuple[Array, Array]:
     """Return the variances of the principal components, the smallest first, and their directions."""
-    eigenvalues, vectors = np.linalg.eigh(
-        pairwise_covariance(row_sample(rows, _stream(seed).child("initialise")))
-    )
+    sample = row_sample(rows, _stream(seed).child("initialise"))
+    eigenvalues, vectors = np.linalg.eigh(pairwise_covariance(sample))
     return eigenvalues, vectors
 
 
 def _with_components(
     start: GlobalPosterior, eigenvalues: Array, vectors: Array, n_principal: int
 ) -> GlobalPosterior:
-    """Let the first features of a start be the largest principal components."""
+    """Return a start whose first features are the largest principal components."""
     D = start.n_columns
     kept = slice(D - n_principal, None)
     noise = max(float(eigenvalues[: D - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
     if not n_principal or noise <= 0:
         return start
-    # Weights of variance 1, so that a component that a share of the rows uses has the variance it should.
+    # Weights have variance 1. Features are scaled so that a component which only a share of the rows uses has
+    # the variance that was found in the data.
     strength = np.sqrt(np.maximum(eigenvalues[kept] - noise, noise) / PRINCIPAL_USE)
     phi = start.features.mean
     phi[:n_principal] = (vectors[:, kept] * strength).T[::-1]
@@ -244,26 +238,24 @@ def gibbs_posterior(
     priors: Priors | None = None,
     *,
     seed: int | Stream | None = None,
-    features: str = "factorised",
-    weight_precision: str = "all",
     n_subset: int = 1000,
     n_sweeps: int = 30,
     local: Gibbs | None = None,
+    **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
     """Start from a run of the uncollapsed Gibbs sampler on a random subset of the rows, scaled to all N.
 
+    The sampler draws phi and g_w in the form of the posterior.
+
     Parameters
     ----------
-    rows : Rows
-    n_features : int
-    priors : Priors, optional
-    seed : int or Stream, optional
-    features, weight_precision : str
-        As in `random_posterior`; the sampler draws phi and g_w in the same way.
+    rows, n_features, priors, seed, **form
+        As in `random_posterior`.
     n_subset : int
-        Rows of the subset; all rows when there are fewer.
+        Number of rows of the subset; all rows if there are fewer.
     n_sweeps : int
-        Sweeps of the sampler. The sums of the last state become the posterior, as those of a batch would.
+        Number of sweeps of the sampler. The posterior is made from the sums of its last state, like those of
+        a batch.
     local : Gibbs, optional
         How z and w are drawn, and on which device.
 
@@ -277,32 +269,21 @@ def gibbs_posterior(
     n_subset = check_integer("n_subset", n_subset, low=1)
     n_sweeps = check_integer("n_sweeps", n_sweeps, low=1)
     stream = _stream(seed).child("gibbs initialise")
-    start = random_posterior(
-        rows, n_features, priors, seed=stream, features=features, weight_precision=weight_precision
-    )
+    start = random_posterior(rows, n_features, priors, seed=stream, **form)
     rng = stream.generator(0)
     batch = rows.take(sample_ids(rows, n_subset, rng))
-    sampler = GibbsSampler(
-        batch,
-        start.priors,
-        start.sampled(rng),
-        stream,
-        local,
-        features=features,
-        weight_precision=weight_precision,
-    )
+    sampler = GibbsSampler(batch, start.priors, start.sampled(rng), stream, local, **form)
     for _ in range(n_sweeps):
         sampler.sweep()
-    kind: type[LocalSums] | type[JointSums] = JointSums if features == "joint" else LocalSums
-    sums = kind.of(sampler.view, batch, moments(sampler.view, sampler.state))
+    sums = sums_of(sampler.view, batch, moments(sampler.view, sampler.state), joint=start.joint)
     posterior = start.target(sums, sampler.view.g_o)
-    # A feature that no row uses would have mean zero and could never wake under an expected view: it keeps
-    # the sampler's draw from the prior.
+    # A feature that no row uses would have mean zero, and could never come into use under an expected view.
+    # It keeps the sampler's draw from the prior instead.
     return replace(posterior, features=posterior.features.with_means(sums.n == 0, sampler.view.phi))
 
 
-def _begin(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.Generator:
-    """Check what the starts have in common and return where their random numbers come from."""
+def _generator(rows: Rows, n_features: int, seed: int | Stream | None) -> np.random.Generator:
+    """Check the arguments that all starts share, and return the source of their random numbers."""
     check_instance("rows", rows, Rows)
     check_integer("n_features", n_features, low=1)
     return _stream(seed).child("initialise").generator(0)
@@ -313,20 +294,24 @@ def _stream(seed: int | Stream | None) -> Stream:
 
 
 def _scale_batch(rows: Rows, rng: np.random.Generator) -> Batch:
+    """Return a random sample of the rows, from which the scale of the data is estimated."""
     return rows.take(sample_ids(rows, N_SCALE_ROWS, rng))
 
 
-def _around(
+def _confident_posterior(
     phi: Array,
     sample: Batch,
     rows: Rows,
-    priors: Priors,
-    features: str,
-    weight_precision: str,
+    priors: Priors | None,
     noise_share: float = NOISE_SHARE,
     features_per_row: float = FEATURES_PER_ROW,
+    /,
+    *,
+    features: str = "factorised",
+    weight_precision: str = "all",
 ) -> GlobalPosterior:
-    """Return a confident posterior around these features, at the scale of a sample of the data."""
+    """Return a confident posterior with the means `phi`, at the scale of a sample of the data."""
+    priors = as_priors(priors)
     form = FEATURES[check_choice("features", features, tuple(FEATURES))]
     n_features, D = phi.shape
     N = rows.n_rows
@@ -335,9 +320,9 @@ def _around(
     if not np.isfinite(variance * N * D):
         raise ValueError(f"rows: entries as large as {abs(sample.values).max():g}; expected a scale near 1")
     pi = min(0.5, features_per_row / n_features)
-    # Features of unit length and pi K of them in a row: the weights must carry D times the variance.
+    # A row uses pi K features of unit length, so that the squares of its weights must add up to D variances.
     g_w = pi * n_features / (D * variance)
-    # Each parameter as if all N rows had spoken, so that neither view is vague.
+    # Every parameter is set as if all N rows had been seen, so that draws from the posterior vary little.
     n_weights = N * n_features * (pi if weight_precision == "active" else 1.0)
     c, e = priors.c0 + N * D / 2, priors.e0 + n_weights / 2
     a0, b0 = priors.beta(n_features)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import closing
-from itertools import count
 from typing import Any
 
-from bpfa._support.checks import check_instance, check_integer
+from bpfa._support.checks import check_instance
 from bpfa._support.philox import Stream
-from bpfa.backends.protocol import Workspace
+from bpfa.backends.protocol import Step, Workspace
 from bpfa.data import Rows
 from bpfa.data.visits import Visits
 from bpfa.inference.algorithms import Algorithm
-from bpfa.inference.progress import NonFiniteError, Progress
+from bpfa.inference.progress import NonFiniteError, Progress, step_numbers
 from bpfa.inference.schedule import Schedule
 from bpfa.model.local import local_sums
 from bpfa.model.posterior import GlobalPosterior
@@ -32,27 +31,27 @@ def svi_step(
     stream: Stream,
     workspace: Workspace | None = None,
 ) -> Any:
-    """Return the posterior after a step of size rho on a batch; `step` and the row ids key what is random.
+    """Return the posterior after a step of size rho on a batch.
 
-    The batch is where the posterior is, or will be copied there. The workspace of a run may replay a step
-    that it has recorded.
+    All random numbers of the step are keyed by `step` and the ids of the rows. The batch is in the same
+    memory as the posterior, or is copied there. The workspace of a run may replay a step that it has
+    recorded.
     """
     algorithm.check_suits(posterior, batch)
     try:
-        return (workspace or Workspace()).step(
-            _moved, posterior, batch, algorithm, step=step, rho=rho, stream=stream
-        )
+        this_step = Step(algorithm, step, rho, stream)
+        return (workspace or Workspace()).step(_posterior_after, posterior, batch, this_step)
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
         raise NonFiniteError(step, posterior.host(), str(error)) from error
 
 
-def _moved(posterior: Any, batch: Any, algorithm: Algorithm, *, step: int, rho: float, stream: Stream) -> Any:
-    """View the globals, take the sums of the rows, move the posterior: one step of every algorithm."""
-    view = algorithm.view_of(posterior, stream.child("global").globals(step))
-    draws = stream.child("local").rows(batch.ids, step)
-    sums = local_sums(algorithm.local, view, batch, draws, joint=posterior.joint)
-    return posterior.step(sums, rho, view.g_o)
+def _posterior_after(posterior: Any, batch: Any, step: Step) -> Any:
+    """Make a step of any algorithm: view the globals, take the sums of the rows, move the posterior."""
+    view = step.algorithm.view_of(posterior, step.stream.child("global").globals(step.number))
+    draws = step.stream.child("local").rows(batch.ids, step.number)
+    sums = local_sums(step.algorithm.local, view, batch, draws, joint=posterior.joint)
+    return posterior.step(sums, step.rho, view.g_o)
 
 
 def svi(
@@ -74,17 +73,17 @@ def svi(
     posterior : GlobalPosterior
         lambda^(0), or the posterior that an earlier run reached.
     algorithm : Algorithm
-        On a GPU, steps are queued and not waited for.
+        On a GPU, steps are queued without waiting for their results.
     visits : Visits
-        Which rows a step visits.
+        Which rows each step visits.
     n_steps : int or None
-        Steps to make; None for as many as the visits have, which may be without end.
+        Number of steps; None for as many as there are visits, which may never end.
     schedule : Schedule
     stream : Stream
         The source of every random number.
     first_step : int
-        Number of the first step. A run that goes on from the posterior of step t starts at t + 1, and repeats
-        what an uninterrupted run would have done.
+        Number of the first step. A run that continues from the posterior of step t starts at t + 1, and makes
+        the same steps as an uninterrupted run.
 
     Yields
     ------
@@ -101,24 +100,16 @@ def svi(
     >>> [progress.step for progress in steps]
     [1, 2, 3]
     """
-    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
-    first_step = check_integer("first_step", first_step, low=1)
-    check_instance("rows", rows, Rows)
-    check_instance("posterior", posterior, GlobalPosterior)
+    steps = step_numbers(n_steps, first_step)
     check_instance("algorithm", algorithm, Algorithm)
-    expected = visits.n_rows(rows), rows.n_columns
-    if (posterior.n_rows, posterior.n_columns) != expected:
-        raise ValueError(
-            f"posterior: for {posterior.n_rows} rows of {posterior.n_columns} columns; "
-            f"expected {expected[0]} rows of {expected[1]} columns, as the data has"
-        )
+    _check_posterior(posterior, rows, visits)
     seconds = 0.0
     with algorithm.backend.workspace(algorithm.device, algorithm.local) as workspace:
         state = workspace.place_posterior(posterior)
         placed = workspace.place_rows(rows) if visits.repeated else rows
-        # The batches are closed together with this generator, so that nothing goes on reading ahead.
+        # The batches are closed together with this generator, so that nothing continues to read ahead.
         with closing(visits.batches(placed, first_step)) as batches:
-            for step in count(first_step) if n_steps is None else range(first_step, first_step + n_steps):
+            for step in steps:
                 started, rho = time.perf_counter(), schedule(step)
                 batch = next(batches, None)
                 if batch is None:
@@ -128,3 +119,15 @@ def svi(
                 )
                 seconds += time.perf_counter() - started
                 yield Progress(step, visits.epochs(rows, step), seconds, rho, state)
+
+
+def _check_posterior(posterior: GlobalPosterior, rows: Rows, visits: Visits) -> None:
+    """Refuse a posterior that is not for rows like these."""
+    check_instance("rows", rows, Rows)
+    check_instance("posterior", posterior, GlobalPosterior)
+    n_rows, n_columns = visits.n_rows(rows), rows.n_columns
+    if (posterior.n_rows, posterior.n_columns) != (n_rows, n_columns):
+        raise ValueError(
+            f"posterior: for {posterior.n_rows} rows of {posterior.n_columns} columns; "
+            f"expected {n_rows} rows of {n_columns} columns, as the data has"
+        )

@@ -1,4 +1,4 @@
-"""The way in: train any of the algorithms on a matrix by name."""
+"""`train`: run any of the algorithms, chosen by name, on a matrix."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from bpfa.data import Rows, ShuffledEpochs, Visits
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.algorithms import algorithm as algorithm_named
 from bpfa.inference.chain_store import CarriedGibbs, ChainStore
-from bpfa.inference.progress import Progress
+from bpfa.inference.progress import Progress, step_numbers
 from bpfa.inference.sampler import ChainPosterior, gibbs_sampler
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.starts import (
+    FeatureForm,
     common_posterior,
     data_posterior,
     gibbs_posterior,
@@ -39,6 +40,10 @@ INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "common": common_posterior,
     "gibbs": gibbs_posterior,
 }
+"""The functions that find a start, by the value of the parameter `init`."""
+
+FindStart = Callable[[], Any]
+"""Returns where a run starts: a `GlobalPosterior`, or the `ChainPosterior` of an earlier run."""
 
 
 def train(
@@ -64,56 +69,62 @@ def train(
 ) -> Generator[Progress, None, None]:
     """Train a model and yield its progress after every step; the last posterior is the result.
 
-    Columns should have mean near 0 and a common scale near 1: the model has no intercept and one noise level.
+    The columns of the data should have a mean near 0 and a common scale near 1, because the model has no
+    intercept and a single noise level.
 
     Parameters
     ----------
     data : array-like, shape (rows, columns), or Rows
         NaN is missing.
     n_features : int
-        K, the largest number of features; those the data does not need stay unused.
+        K, the largest number of features; features that the data does not need stay unused.
     missing : boolean array-like, optional
-        True where an entry is missing, beside those that are NaN.
+        True where an entry is missing, in addition to those that are NaN.
     algorithm : str
         "mf-svi", "mf-ssvi", "titsias-svi", "titsias-ssvi", "mimno-svi", "gibbs-ssvi" or "gibbs".
     features : str
-        "factorised": q(phi) independent over the features, as in the paper; "joint": one Gaussian over all
-        features of a column, which learns in fewer steps. An algorithm that sees expectations can have joint
-        features only where no entry is missing.
+        "factorised": q(phi) is independent over the features, as in the paper; "joint": all features of a
+        column share one Gaussian, which learns in fewer steps. Algorithms that see expectations ("mf-svi",
+        "titsias-svi" and "mimno-svi") can use joint features only if no entry is missing.
     weight_precision : str
-        What the weight precision is learned from: "all" weights, as in the paper, or the "active" ones, the
-        others integrated out; not for the mean-field kinds, which have no idle weights.
+        Which weights the weight precision is learned from: "all" of them, as in the paper, or only the
+        "active" ones, with the others integrated out. The mean-field algorithms have no idle weights, and
+        need "all".
     priors : Priors, optional
+        Those of the paper by default.
     n_steps : int or None
-        Steps, or sweeps over all rows for "gibbs"; None for ever, until the caller stops.
+        Number of steps, or of sweeps over all rows for "gibbs"; None for a run that only the caller ends.
     batch_size : int
-        Rows of a step; "gibbs" always takes all.
+        Number of rows of a step; "gibbs" always uses all rows.
     schedule : Schedule, optional
         Step sizes.
     init : str
-        "random", "data" (from rows of the data), "principal" (components), "common" (the components that
-        stand out, and draws from the prior) or "gibbs" (a Gibbs run on a subset).
+        Where the features start: "random" (drawn from the prior), "data" (rows of the data), "principal"
+        (principal components), "common" (the principal components that stand out, and draws from the prior
+        for the rest) or "gibbs" (a run of the Gibbs sampler on a subset of the rows).
     seed : int or Stream, optional
         The same seed gives the same result.
     device : str
-        "cpu" for the compiled kernels, "cuda" (or "cuda:1") for a GPU, where data that fits and the posterior
-        stay, "auto" for a GPU where there is one, "numpy" for the specification they are tested against.
+        "cpu" for the compiled kernels; "cuda" (or "cuda:1") for a GPU, which holds the posterior and, if it
+        fits, the data; "auto" for a GPU if one can be used and else the CPU; "numpy" for the specification
+        that the kernels are tested against.
     posterior : GlobalPosterior or ChainPosterior, optional
-        Where an earlier run with the same arguments stood, instead of a start of its own.
+        The result of an earlier run with the same arguments, from which to continue.
     first_step : int
-        Number of the first step. A run that goes on from the posterior of step t starts at t + 1, and repeats
-        what an uninterrupted run would have done, bit for bit.
+        Number of the first step. A run that continues from the posterior of step t starts at t + 1, and makes
+        the same steps as an uninterrupted run, bit for bit.
     chains : ChainStore, optional
-        Where the chains of all rows stand, for "gibbs-ssvi" and "mimno-svi" on the CPU: a row's chain then
-        goes on where its last visit left it. A run that goes on from an earlier one needs the store of it.
+        Where the states of the chains of all rows are stored, for "gibbs-ssvi" and "mimno-svi" on the CPU.
+        The chain of a row then continues from its last visit. A run that continues an earlier one needs the
+        store of the earlier run.
     visits : Visits, optional
-        Which rows each step visits, for all algorithms except "gibbs"; shuffled epochs of batches of
-        `batch_size` by default.
+        Which rows each step visits, for all algorithms except "gibbs"; by default shuffled epochs of batches
+        of `batch_size` rows.
     **options
-        Of the local method: `burn_in`, `n_samples` and `blocked` for the Gibbs kinds, `n_sweeps` for others;
-        `dropout` for "gibbs-ssvi", the share of a row's entries that its chain does not see while features
-        learn from all of them, which keeps long runs from fitting single entries;
-        `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
+        Options of the local method: `burn_in`, `n_samples` and `blocked` where it is Gibbs sampling, and
+        `n_sweeps` for the other algorithms; for "gibbs-ssvi" also `dropout`, the share of a row's entries
+        that are hidden from its chain while the features learn from all of them, which keeps long runs from
+        fitting single entries; `dtype` ("float32" or "float64"), and `n_jobs` (threads) on the CPU.
 
     Yields
     ------
@@ -130,59 +141,87 @@ def train(
     """
     rows = as_rows(data, missing)
     n_features = check_integer("n_features", n_features, low=1)
-    device = check_device(device)
-    chosen = algorithm_named(algorithm, device=device, **options)
+    chosen = algorithm_named(algorithm, device=check_device(device), **options)
+    form = _checked_form(algorithm, features, weight_precision)
     priors = as_priors(priors)
+    stream = seed if isinstance(seed, Stream) else Stream.from_seed(seed)
+    batch_size = check_integer("batch_size", batch_size, low=1)
     schedule = Schedule() if schedule is None else schedule
     check_instance("schedule", schedule, Schedule)
-    n_steps = None if n_steps is None else check_integer("n_steps", n_steps, low=1)
-    first_step = check_integer("first_step", first_step, low=1)
+    step_numbers(n_steps, first_step)  # for its checks
+    if chains is not None:
+        chosen = chosen._replace(local=_carrying_chains(chosen, chains, rows, n_features))
+    initialiser = _initialiser(init, chosen.device, options)
+    find_start: FindStart = partial(initialiser, rows, n_features, priors, seed=stream, **form)
     if posterior is not None:
-        posterior = posterior.host()
-        check_instance("posterior", posterior, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
-    batch_size = check_integer("batch_size", batch_size, low=1)
-    if (
-        check_choice("weight_precision", weight_precision, WEIGHT_PRECISIONS) == "active"
-        and ALGORITHMS[algorithm].method == "MeanField"
-    ):
+        find_start = _checked_posterior(posterior, algorithm).host
+    shared: dict[str, Any] = {"n_steps": n_steps, "first_step": first_step, "stream": stream}
+    # The runs are generators of their own, so that bad arguments raise here and not at the first step.
+    if algorithm == "gibbs":
+        return _sampler_run(rows, find_start, priors, chosen, form, shared)
+    visits = ShuffledEpochs(batch_size, stream) if visits is None else visits
+    return _svi_run(rows, find_start, chosen, visits, schedule, shared)
+
+
+def _checked_form(algorithm: str, features: str, weight_precision: str) -> FeatureForm:
+    """Return the form of the posterior, after checking that the algorithm can learn it."""
+    check_choice("features", features, tuple(FEATURES))
+    check_choice("weight_precision", weight_precision, WEIGHT_PRECISIONS)
+    if weight_precision == "active" and ALGORITHMS[algorithm].method == "MeanField":
         raise ValueError(
             f"weight_precision='active': {algorithm!r} has no idle weights; expected weight_precision='all'"
         )
-    form: dict[str, Any] = {
-        "features": check_choice("features", features, tuple(FEATURES)),
-        "weight_precision": weight_precision,
-    }
-    if chains is not None:
-        chosen = chosen._replace(local=_carrying_chains(chosen, chains, rows, n_features))
+    return {"features": features, "weight_precision": weight_precision}
+
+
+def _checked_posterior(posterior: Posterior, algorithm: str) -> Posterior:
+    """Return the posterior of an earlier run, in the memory of the host, after checking its type."""
+    on_host: Posterior = posterior.host()
+    check_instance("posterior", on_host, ChainPosterior if algorithm == "gibbs" else GlobalPosterior)
+    return on_host
+
+
+def _initialiser(init: str, device: str, options: dict[str, Any]) -> Callable[..., GlobalPosterior]:
+    """Return the function that finds a start; the Gibbs sampler runs on the device of the algorithm."""
     initialiser = INITIALISERS[check_choice("init", init, tuple(INITIALISERS))]
-    if init == "gibbs":
-        threads = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
-        sampler = algorithm_named("gibbs", device=device, **threads).local
-        assert isinstance(sampler, Gibbs)
-        initialiser = partial(gibbs_posterior, local=sampler)
-    stream = seed if isinstance(seed, Stream) else Stream.from_seed(seed)
+    if init != "gibbs":
+        return initialiser
+    sampler_options = {name: options[name] for name in ("n_jobs", "dtype") if name in options}
+    return partial(initialiser, local=algorithm_named("gibbs", device=device, **sampler_options).local)
 
-    # A generator of its own, so that bad arguments raise at the call and not at the first step.
-    def steps() -> Generator[Progress, None, None]:
-        start = posterior or initialiser(rows, n_features, priors, seed=stream, **form)
-        shared: dict[str, Any] = {"n_steps": n_steps, "stream": stream, "first_step": first_step}
-        if algorithm == "gibbs":
-            assert isinstance(chosen.local, Gibbs)
-            chain = start if isinstance(start, ChainPosterior) else None
-            view = start.sampled(stream.child("start").generator(0))
-            yield from gibbs_sampler(rows, view, priors, local=chosen.local, chain=chain, **form, **shared)
-        else:
-            assert isinstance(start, GlobalPosterior)
-            order = ShuffledEpochs(batch_size, stream) if visits is None else visits
-            # A part of a stream stands for all of it: sums are scaled to the size of the whole.
-            start = replace(start, n_rows=order.n_rows(rows))
-            yield from svi(rows, start, chosen, visits=order, schedule=schedule, **shared)
 
-    return steps()
+def _svi_run(
+    rows: Rows,
+    find_start: FindStart,
+    chosen: Algorithm,
+    visits: Visits,
+    schedule: Schedule,
+    shared: dict[str, Any],
+) -> Generator[Progress, None, None]:
+    """Find a start and run stochastic variational inference."""
+    # Rows that arrive in parts stand for all rows, to whose number the sums are scaled.
+    start = replace(find_start(), n_rows=visits.n_rows(rows))
+    yield from svi(rows, start, chosen, visits=visits, schedule=schedule, **shared)
+
+
+def _sampler_run(
+    rows: Rows,
+    find_start: FindStart,
+    priors: Priors,
+    chosen: Algorithm,
+    form: FeatureForm,
+    shared: dict[str, Any],
+) -> Generator[Progress, None, None]:
+    """Find a start and run the uncollapsed Gibbs sampler."""
+    assert isinstance(chosen.local, Gibbs)
+    start = find_start()
+    chain = start if isinstance(start, ChainPosterior) else None
+    view = start.sampled(shared["stream"].child("start").generator(0))
+    yield from gibbs_sampler(rows, view, priors, local=chosen.local, chain=chain, **form, **shared)
 
 
 def _carrying_chains(chosen: Algorithm, chains: ChainStore, rows: Rows, n_features: int) -> Any:
-    """Return the local method of an algorithm with chains that go on."""
+    """Return the local method of an algorithm with chains that continue between visits."""
     check_instance("chains", chains, ChainStore)
     if chosen.name not in ("gibbs-ssvi", "mimno-svi") or not chosen.backend.carries_chains:
         raise ValueError(f"chains: expected 'gibbs-ssvi' or 'mimno-svi' on the CPU, not {chosen.name!r}")
@@ -193,6 +232,6 @@ def _carrying_chains(chosen: Algorithm, chains: ChainStore, rows: Rows, n_featur
         )
     assert isinstance(chosen.local, Gibbs)
     if chosen.local.dropout:
-        # What a step drops, the step before it has seen.
-        raise ValueError(f"dropout={chosen.local.dropout}: expected 0 where chains go on")
+        # The stored state has been drawn given the entries that this step is to hide.
+        raise ValueError(f"dropout={chosen.local.dropout}: expected 0 where chains continue between visits")
     return CarriedGibbs(chosen.local, chains)

@@ -1,1 +1,4 @@
-"""The mathematics of the model: priors, view, sums, features, posterior, bounds, marginals; no device."""
+"""The mathematics of the model: priors, views, sums, features, posterior, bounds and marginals.
+
+Nothing here depends on a device.
+"""

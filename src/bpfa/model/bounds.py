@@ -1,4 +1,4 @@
-"""The evidence lower bound of a whole data set, written from its definition and not from the updates."""
+"""The evidence lower bound of a whole data set, derived from its definition and not from the updates."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["full_bound", "global_divergence"]
 def full_bound(
     posterior: GlobalPosterior, batch: Batch, local: VariationalMethod, q: LocalPosterior
 ) -> float:
-    """Bound of log p(Y): E_q[log p(Y, z, w, globals) - log q(z, w, globals)], over all rows.
+    """Return the bound of log p(Y): E_q[log p(Y, z, w, globals) - log q(z, w, globals)], over all rows.
 
     Parameters
     ----------
     posterior : GlobalPosterior
     batch : Batch
-        Every row of the data set, so that `posterior.n_rows == len(batch)`; entries may be missing.
+        All rows of the data set, so that `posterior.n_rows == len(batch)`; entries may be missing.
     local : MeanField or SpikeSlab
         The form of q(z, w).
     q : LocalPosterior
-        Its parameters, as `local.fit(posterior.expected(), batch)` returns them.
+        The parameters of q(z, w), as `local.fit(posterior.expected(), batch)` returns them.
 
     Returns
     -------
@@ -44,33 +44,18 @@ def full_bound(
     >>> bool(np.isfinite(bound))
     True
     """
-    for name, value, kind in (
-        ("posterior", posterior, GlobalPosterior),
-        ("batch", batch, Batch),
-        ("local", local, VariationalMethod),
-        ("q", q, LocalPosterior),
-    ):
-        check_instance(name, value, kind)
-    if posterior.weight_precision == "active" and not local.has_idle_weights:
-        raise ValueError(
-            "posterior.weight_precision='active': mean field has no idle weights; expected 'all'"
-        )
-    expected = (posterior.n_rows, posterior.n_columns)
-    if batch.values.shape != expected:
-        raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
-    for array in q:
-        check_array("q", array, (posterior.n_rows, posterior.n_features))
+    _check_arguments(posterior, batch, local, q)
     view = posterior.expected()
     # The view of joint features has additional columns, for which the bound must not count any noise.
     seen = batch.padded_to(view.phi.shape[1])
     n_extra = len(batch) * (seen.n_columns - batch.n_columns)
     local_bound = float(local.bound(view, seen, q).sum() - n_extra / 2 * np.log(view.g_o / (2 * np.pi)))
-    # The local bound has log g_o, log g_w and log(1 - pi) at the view's values; here their expectations
-    # under q(globals) take their place.
+    # The local bound uses log g_o, log g_w and log(1 - pi) of the view. The full bound needs their
+    # expectations under q(globals) instead.
     log_g_o = digamma(posterior.c) - np.log(posterior.d)
     log_g_w = digamma(posterior.e) - np.log(posterior.f)
     log_not_pi = digamma(posterior.b) - digamma(posterior.a + posterior.b)
-    # With the idle weights integrated out, the slabs in use alone speak of g_w.
+    # If the idle weights are integrated out, only the active ones depend on g_w.
     n_weights = q.theta.sum() if posterior.weight_precision == "active" else q.theta.size
     corrections = (
         batch.observed.sum() / 2 * (log_g_o - np.log(view.g_o))
@@ -80,8 +65,27 @@ def full_bound(
     return local_bound + float(corrections) - global_divergence(posterior)
 
 
+def _check_arguments(
+    posterior: GlobalPosterior, batch: Batch, local: VariationalMethod, q: LocalPosterior
+) -> None:
+    """Refuse arguments of `full_bound` that do not fit one another."""
+    check_instance("posterior", posterior, GlobalPosterior)
+    check_instance("batch", batch, Batch)
+    check_instance("local", local, VariationalMethod)
+    check_instance("q", q, LocalPosterior)
+    if posterior.weight_precision == "active" and not local.has_idle_weights:
+        raise ValueError(
+            "posterior.weight_precision='active': mean field has no idle weights; expected 'all'"
+        )
+    expected = (posterior.n_rows, posterior.n_columns)
+    if batch.values.shape != expected:
+        raise ValueError(f"batch: shape {batch.values.shape}; expected all rows of the data set, {expected}")
+    for array in q:
+        check_array("q", array, (posterior.n_rows, posterior.n_features))
+
+
 def global_divergence(posterior: GlobalPosterior) -> float:
-    """Kullback-Leibler divergence of q(globals) from their prior."""
+    """Return the Kullback-Leibler divergence of q(globals) from the prior."""
     priors = posterior.priors
     return float(
         posterior.features.divergence()
@@ -92,12 +96,14 @@ def global_divergence(posterior: GlobalPosterior) -> float:
 
 
 def _beta_divergence(a: Array, b: Array, a0: float, b0: float) -> Array:
+    """Return the divergence of Beta(a, b) from Beta(a0, b0)."""
     total = digamma(a + b)
     log_ratio: Array = betaln(a0, b0) - betaln(a, b)
     return log_ratio + (a - a0) * (digamma(a) - total) + (b - b0) * (digamma(b) - total)
 
 
 def _gamma_divergence(shape: float, rate: float, shape0: float, rate0: float) -> float:
+    """Return the divergence of Gamma(shape, rate) from Gamma(shape0, rate0)."""
     return float(
         (shape - shape0) * digamma(shape)
         - gammaln(shape)

@@ -1,4 +1,4 @@
-"""q(phi), the posterior of the features: independent or joint (docs/math.md sections 2 and 5)."""
+"""q(phi), the posterior of the features: factorised or joint (docs/math.md sections 2 and 5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FEATURES", "FactorisedFeatures", "JointFeatures"]
 
 @dataclass(frozen=True)
 class FactorisedFeatures:
-    """q(phi_kd) = N(mu_kd / tau_kd, 1 / tau_kd), independent.
+    """Independent features: q(phi_kd) = N(mu_kd / tau_kd, 1 / tau_kd).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class FactorisedFeatures:
 
     @classmethod
     def around(cls, phi: Array, tau: float) -> Self:
-        """Return features of these means and this precision."""
+        """Return features with the means `phi` and the precision `tau`."""
         precision = np.full((len(phi), 1), tau)
         return cls(precision, phi * precision)
 
@@ -81,7 +81,7 @@ class FactorisedFeatures:
         return draw
 
     def target(self, sums: Sums, scale: float) -> Self:
-        """Return prior plus sums times `scale`, which is s g_o."""
+        """Return the prior plus the sums times `scale`, which is s g_o."""
         check_instance("sums", sums, LocalSums)
         assert isinstance(sums, LocalSums)
         return replace(self, tau=self.shape[1] + scale * sums.T, mu=scale * sums.S)
@@ -96,16 +96,19 @@ class FactorisedFeatures:
         )
 
     def with_means(self, chosen: Array, phi: Array) -> Self:
-        """Give the chosen features the means `phi` at their own precision."""
+        """Return the features with the means `phi` where chosen, at unchanged precision."""
         return replace(self, mu=np.where(chosen[:, None], self.tau * phi, self.mu))
 
     def mapped(self, A: Array) -> Self:
-        """Return what the same rows say of features used by x' = A x, each entry of A counted alone."""
+        """Return the features that the same rows determine if they use x' = A x.
+
+        Products of different entries of A are ignored, as factorised features have no place for them.
+        """
         D = self.shape[1]
         return replace(self, tau=D + A**2 @ (self.tau - D), mu=A @ self.mu)
 
     def extended(self, phi: Array, tau: float) -> Self:
-        """Return these features and others of means `phi` and precision `tau`."""
+        """Return these features followed by more features with the means `phi` and the precision `tau`."""
         precision = np.full((len(phi), self.tau.shape[1]), tau)
         return replace(
             self, tau=np.concatenate([self.tau, precision]), mu=np.concatenate([self.mu, precision * phi])
@@ -120,7 +123,7 @@ class FactorisedFeatures:
 
 @dataclass(frozen=True)
 class JointFeatures:
-    """q(phi_.d) = N(P_d^-1 h_d, P_d^-1), joint over the features, one precision matrix for each column.
+    """Features that are dependent within a column: q(phi_.d) = N(P_d^-1 h_d, P_d^-1).
 
     Parameters
     ----------
@@ -146,13 +149,13 @@ class JointFeatures:
         n_features, n_columns = h.shape
         P = check_array("P", self.P, (None, n_features, n_features))
         if len(P) not in (1, n_columns):
-            raise ValueError(f"P: {len(P)} matrices; expected 1, or {n_columns}, one a column")
+            raise ValueError(f"P: {len(P)} matrices; expected 1, or {n_columns}, one for each column")
         object.__setattr__(self, "h", h)
         object.__setattr__(self, "P", P)
 
     @classmethod
     def around(cls, phi: Array, tau: float) -> Self:
-        """Return features of these means and this precision, as yet independent."""
+        """Return features with the means `phi` and the precision `tau`, still independent of one another."""
         return cls(tau * np.eye(len(phi))[None], phi * tau)
 
     @property
@@ -172,12 +175,12 @@ class JointFeatures:
         return np.stack([np.diagonal(np.linalg.inv(P)) for P in self.P], axis=1)
 
     def expected(self) -> tuple[Array, Array]:
-        """Return phi and v of the expected view, which sees the covariance of the features as K more columns.
+        """Return phi and v of the expected view, in which the covariance of the features is K more columns.
 
-        Under q, E[phi_k phi_j] summed over the columns is mean_k mean_j + D (P^-1)_kj. A row sees nothing
-        else of the features than these products and those with its data; so features with K more columns,
-        whose products among themselves are D P^-1, and rows with zeros there (`Batch.padded_to`), are the
-        same to it. That holds while one P serves all columns.
+        Under q, E[phi_k phi_j] summed over the columns is mean_k mean_j + D (P^-1)_kj. The local variables of
+        a row depend on the features only through these products and those with its data. Therefore nothing
+        changes for a row if its features have K more columns, whose products with one another are D P^-1, and
+        the row itself has zeros there (`Batch.padded_to`). This requires that one P serves all columns.
         """
         if len(self.P) != 1:
             raise ValueError(f"P: {len(self.P)} matrices; the expected view needs one for all columns")
@@ -190,30 +193,34 @@ class JointFeatures:
         return gaussian_draws(self.P, self.h, rng.standard_normal(self.h.shape))
 
     def target(self, sums: Sums, scale: float) -> Self:
-        """Return prior plus sums times `scale`, which is s g_o."""
+        """Return the prior plus the sums times `scale`, which is s g_o."""
         return self.step(sums, scale, rho=1.0)
 
     def step(self, sums: Sums, scale: float, rho: float) -> Self:
-        """Move the natural parameters by rho towards prior plus sums times `scale`, which is s g_o."""
+        """Move the natural parameters by rho towards those of `target(sums, scale)`."""
+        # Not by way of `target`: P may be large, and is moved in one pass over it.
         check_instance("sums", sums, JointSums)
         assert isinstance(sums, JointSums)
         P = moved_precisions(self.P, sums.XX, keep=1 - rho, gain=rho * scale, diagonal=rho * self.shape[1])
         return replace(self, P=P, h=(1 - rho) * self.h + rho * scale * sums.XY)
 
     def with_means(self, chosen: Array, phi: Array) -> Self:
-        """Give the chosen features, which no row uses and which are independent for that, the means `phi`."""
+        """Return the features with the means `phi` where chosen.
+
+        No row may use the chosen features, so that they are independent of all others.
+        """
         precision = self.P.diagonal(axis1=1, axis2=2).T
         return replace(self, h=np.where(chosen[:, None], precision * phi, self.h))
 
     def mapped(self, A: Array) -> Self:
-        """Return what the same rows say of features that they use by x' = A x: A X X^T A^T and A X Y."""
+        """Return the features that the same rows determine if they use x' = A x: A X X^T A^T and A X Y."""
         D = self.shape[1]
-        # The prior's share of P is not the rows'.
+        # The part of P that comes from the prior does not change.
         prior = D * (np.eye(len(A)) - A @ A.T)
         return replace(self, P=A @ self.P @ A.T + prior, h=A @ self.h)
 
     def extended(self, phi: Array, tau: float) -> Self:
-        """Return these features and others of means `phi` and precision `tau`, as yet independent."""
+        """Return these features followed by independent ones with the means `phi` and the precision `tau`."""
         K, more = self.shape[0], len(phi)
         P = np.zeros((len(self.P), K + more, K + more))
         P[:, :K, :K] = self.P
@@ -223,7 +230,7 @@ class JointFeatures:
     def divergence(self) -> float:
         """Kullback-Leibler divergence from the prior, phi_kd ~ N(0, 1/D)."""
         (K, D), variance = self.shape, self.variance
-        log_det = np.linalg.slogdet(self.P).logabsdet  # of each column, or of all
+        log_det = np.linalg.slogdet(self.P).logabsdet  # one for each column, or one for all
         columns = log_det - K * np.log(D) + D * (variance + self.mean**2).sum(axis=0) - K
         return float(columns.sum() / 2)
 
@@ -232,7 +239,7 @@ FEATURES: dict[str, type[FactorisedFeatures] | type[JointFeatures]] = {
     "joint": JointFeatures,
     "factorised": FactorisedFeatures,
 }
-"""Name -> form of q(phi)."""
+"""The forms of q(phi) by name."""
 
 
 def _checked_mean(name: str, value: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The local variables of rows: states and posteriors of z and w, and what a local method offers."""
+"""The local variables z and w of rows: their states and posteriors, and what a local method offers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "LocalPosterior",
     "LocalState",
     "MethodName",
+    "RowStart",
     "VariationalMethod",
     "checked_start",
     "local_sums",
@@ -26,12 +27,15 @@ MethodName = Literal["MeanField", "SpikeSlab", "Gibbs"]
 
 
 class LocalState(NamedTuple):
-    """Where a local method stands, or where it is to start; each array is rows x features."""
+    """A state of the local variables, which a local method has reached or is to start from.
+
+    Each array is rows x features.
+    """
 
     z: Array
     """A state of z (Gibbs), or its probability theta."""
     w: Array
-    """A state of w (Gibbs), or its mean m given z = 1; it has no effect where z is 0."""
+    """A state of w (Gibbs), or its mean m given z = 1. It has no effect where z is 0."""
 
     @property
     def x(self) -> Array:
@@ -39,8 +43,15 @@ class LocalState(NamedTuple):
         return self.z * self.w
 
 
+RowStart = LocalState | None
+"""Where the local variables of rows start: a state, or None for the start that the method itself chooses."""
+
+
 class LocalPosterior(NamedTuple):
-    """q(z_ik = 1) = theta_ik, and w_ik ~ N(m_ik, 1/kappa_ik) where z_ik = 1; arrays are rows x features."""
+    """q(z_ik = 1) = theta_ik, and w_ik ~ N(m_ik, 1/kappa_ik) where z_ik = 1.
+
+    Each array is rows x features.
+    """
 
     theta: Array
     m: Array
@@ -58,36 +69,36 @@ class LocalPosterior(NamedTuple):
 
 
 class LocalMethod(Protocol):
-    """How the local variables of rows are inferred: given a view of the globals, never their posterior.
+    """How the local variables of rows are inferred, given a view of the globals and never their posterior.
 
-    Views, batches and sums are those of the method's own backend: a view in the memory of a device gives sums
-    in the memory of that device.
+    The types of views, batches and sums are those of the method's own backend: under a view in the memory of
+    a device, the sums are in the memory of that device.
     """
 
     kind: ClassVar[MethodName]
 
     def sums(
-        self, view: Any, batch: Any, draws: RowDraws, start: LocalState | None = None, *, joint: bool = False
+        self, view: Any, batch: Any, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Any:
         """Return the sums over the rows of a batch: `LocalSums`, or `JointSums` for joint features."""
 
     def row_moments(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None
     ) -> LocalMoments:
-        """Return the moments of each row's local variables, from which the sums are made."""
+        """Return the moments of each row's local variables, of which the sums are made."""
 
     def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: RowStart = None
     ) -> Iterator[Array]:
         """Yield draws of x = z w from the local posterior, each rows x features."""
 
 
 @runtime_checkable
 class VariationalMethod(Protocol):
-    """A local method that maximises a bound, which can be evaluated."""
+    """A local method that maximises a bound, and can evaluate it."""
 
     has_idle_weights: ClassVar[bool]
-    """Whether a weight whose feature is off returns to its prior; mean field keeps z and w independent."""
+    """Whether q(w) is the prior where z = 0; in mean field, q(w) does not depend on z."""
 
     def bound(self, view: GlobalView, batch: Batch, q: LocalPosterior) -> Array:
         """Return the local bound of each row."""
@@ -96,15 +107,15 @@ class VariationalMethod(Protocol):
 def local_sums(local: LocalMethod, view: Any, batch: Any, draws: RowDraws, *, joint: bool) -> Any:
     """Return the sums of a batch under a view, which may have more columns than the data.
 
-    The expected view shows the covariance of joint features as additional columns (docs/math.md section 5).
-    Rows see zeros there, and the sums are cropped to the columns of the data afterwards.
+    The expected view has the covariance of joint features as additional columns (docs/math.md section 5). The
+    rows are padded with zeros there, and the sums are cropped to the columns of the data afterwards.
     """
     sums = local.sums(view, batch.padded_to(view.n_columns), draws, joint=joint)
     return sums.cropped_to(batch.n_columns)
 
 
 def checked_start(start: LocalState, batch: Batch, n_features: int) -> LocalState:
-    """Return copies of the arrays of a start that the caller handed in."""
+    """Return a copy of a start that the caller passed in, after checking it."""
     shape = (len(batch), n_features)
     z = check_array("start.z", start.z, shape).copy()
     if ((z < 0) | (z > 1)).any():

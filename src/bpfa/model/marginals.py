@@ -1,12 +1,12 @@
-"""The weights of rows integrated out: what the features that are on say of the entries of a row.
+"""The distribution of the entries of a row given which features are on, with the weights integrated out.
 
-Given z and the globals, the weights in use and the entries of a row are jointly Gaussian::
+Given z and the globals, the active weights and the entries of a row are jointly Gaussian::
 
     Lambda_S = g_w I + g_o Phi_S Phi_S^T        b_S = g_o Phi_S y_S
 
-for the features that are on and a set S of entries. So a draw of z gives the exact mean, variance and density
-of entries, where a draw of z and w gives a point: predictions need fewer draws, and densities do not hang on
-the luck of a draw coming close.
+for the features that are on and a set S of entries. A draw of z therefore gives the exact mean, variance and
+density of entries, whereas a draw of z and w gives only a point. Predictions need fewer draws, and densities
+do not depend on whether one of the draws happens to come close.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from bpfa.data import Batch
 
 __all__ = ["Signal", "log_predictive", "signal"]
 
-# Numbers in the features of a group of rows: some tens of MiB.
+# How many numbers the features of a group of rows may take; this many take 32 MiB.
 GROUP_NUMBERS = 2**22
 
 
 class Signal(NamedTuple):
-    """Distribution of the entries of rows, without noise, given which features are on; rows x columns."""
+    """The distribution of the noiseless entries of rows given which features are on; rows x columns."""
 
     mean: Array
     variance: Array
-    """Of the entries that are not observed; 0 elsewhere."""
+    """The variance of the entries that are not observed; 0 where an entry is observed."""
 
 
 def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
-    """Return mean and variance of the entries given the observed ones.
+    """Return the mean and variance of entries given the observed ones and which features are on.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
     for group in _groups(on, phi, g_o, g_w, batch):
         columns, chosen = _packed(~batch.observed[group.rows])
         missing = _entries(phi, group.features, columns, chosen)
-        # Lambda^-1 of b and of the missing entries, at once.
+        # Lambda^-1 b, and Lambda^-1 times the features at the missing entries, in one call.
         solved = np.linalg.solve(group.precision, np.concatenate([group.b[:, :, None], missing], axis=2))
         weights[group.rows[:, None], group.features] = solved[:, :, 0]
         spread = np.einsum("ram,ram->rm", missing, solved[:, :, 1:])
@@ -78,14 +78,14 @@ def log_predictive(
     on, phi, g_o, g_w, batch
         As in `signal`.
     truth : array, rows x columns
-        With the values of the held-out entries.
+        The values of the held-out entries; all other entries are ignored.
     held_out : boolean array, rows x columns
 
     Returns
     -------
-    density : array, a row each
+    density : array, one number for each row
     mean : array, rows x columns
-        That of `signal`.
+        The mean of `signal`.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def log_predictive(
         weights[group.rows[:, None], group.features] = mean
         columns, chosen = _packed(held_out[group.rows])
         entries = _entries(phi, group.features, columns, chosen)
-        # Lambda and b once more, with the held-out entries among those that are seen.
+        # Lambda and b again, now with the held-out entries among the observed ones.
         precision = group.precision + g_o * entries @ entries.transpose(0, 2, 1)
         b = group.b + g_o * (entries @ (values[group.rows[:, None], columns])[:, :, None])[:, :, 0]
         density[group.rows] += _evidence(precision, b, _solved(precision, b))
@@ -112,29 +112,29 @@ def log_predictive(
 
 
 def _solved(precision: Array, b: Array) -> Array:
-    """Lambda^-1 b of every row."""
+    """Return Lambda^-1 b of every row."""
     return np.asarray(np.linalg.solve(precision, b[:, :, None])[:, :, 0], dtype=np.float64)
 
 
 def _evidence(precision: Array, b: Array, weights: Array) -> Array:
-    """(b' Lambda^-1 b - log |Lambda|) / 2 of every row."""
+    """Return (b' Lambda^-1 b - log |Lambda|) / 2 of every row."""
     evidence: Array = ((b * weights).sum(axis=1) - np.linalg.slogdet(precision).logabsdet) / 2
     return evidence
 
 
 class _Group(NamedTuple):
-    """Rows with the same number of features on."""
+    """Rows that have the same number of features on."""
 
     rows: NDArray[np.int64]
     features: NDArray[np.int64]
-    """Which are on, rows x features."""
+    """The features that are on, rows x their number."""
     precision: Array
     """Lambda of the observed entries."""
     b: Array
 
 
 def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Iterator[_Group]:
-    """Yield the rows with features on, in groups of the same number, with Lambda and b."""
+    """Yield Lambda and b of all rows that have features on, in groups with the same number of them."""
     counts = on.sum(axis=1)
     products = g_o * (np.where(batch.observed, batch.values, 0.0) @ phi.T)
     gram = phi @ phi.T
@@ -151,7 +151,7 @@ def _groups(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Ba
 
 
 def _overlap(phi: Array, gram: Array, features: NDArray[np.int64], seen: NDArray[np.bool_]) -> Array:
-    """Phi_S Phi_S^T of every row: over what is seen, or over all less what is not, whichever is shorter."""
+    """Return Phi_S Phi_S^T of every row, from the observed or the missing entries, whichever are fewer."""
     few_missing = seen.mean() > 0.5
     entries = _entries(phi, features, *_packed(~seen if few_missing else seen))
     over = entries @ entries.transpose(0, 2, 1)
@@ -159,7 +159,7 @@ def _overlap(phi: Array, gram: Array, features: NDArray[np.int64], seen: NDArray
 
 
 def _packed(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the chosen columns of every row, filled up to the longest, and which of them count."""
+    """Return the chosen columns of every row, padded to the same length, and a mask of those that count."""
     n = chosen.sum(axis=1)
     columns = np.argsort(~chosen, axis=1, kind="stable")[:, : max(1, n.max())]
     return columns, np.arange(columns.shape[1]) < n[:, None]
@@ -168,6 +168,6 @@ def _packed(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bo
 def _entries(
     phi: Array, features: NDArray[np.int64], columns: NDArray[np.int64], chosen: NDArray[np.bool_]
 ) -> Array:
-    """The features that are on, at some columns of each row, 0 where a column does not count."""
+    """Return the features that are on at some columns of each row, and 0 where a column does not count."""
     entries: Array = phi[features[:, :, None], columns[:, None, :]] * chosen[:, None, :]
     return entries

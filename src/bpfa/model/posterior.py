@@ -22,20 +22,20 @@ WEIGHT_PRECISIONS = ("active", "all")
 
 
 class Summary(NamedTuple):
-    """What the history of a fit says of a posterior."""
+    """What the history of a fit records of a posterior."""
 
     noise_std: float
     n_active: int
 
     @staticmethod
     def read(summaries: Sequence[Summary]) -> list[Summary]:
-        """Return several summaries as numbers; those of a device are copied from it at once."""
+        """Return several summaries as numbers; those on a device are copied from it together."""
         return list(summaries)
 
 
 @runtime_checkable
 class Posterior(Protocol):
-    """What is known of the globals: a variational posterior, or the states of a chain."""
+    """What is known about the globals: a variational posterior, or the states of a chain."""
 
     @property
     def n_features(self) -> int:
@@ -50,7 +50,7 @@ class Posterior(Protocol):
         """Noise standard deviation."""
 
     def n_active(self) -> int:
-        """Count the features in use."""
+        """Count the features that rows use."""
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> Any:
         """Return a draw of every global."""
@@ -59,15 +59,15 @@ class Posterior(Protocol):
         """Return the posterior in the memory of the host: itself, or a copy from a device."""
 
     def summary(self) -> Any:
-        """Return a summary for the history, which may still have to be read from a device."""
+        """Return a summary for the history, which may have to be read from a device later."""
 
     def check_finite(self) -> None:
-        """Raise a ValueError if a step on a device has failed; on the host a failing step raises at once."""
+        """Raise a ValueError if a step on a device has failed; on the host, a failing step raises at once."""
 
 
 @dataclass(frozen=True)
 class GlobalPosterior:
-    """q(pi) q(phi) q(g_o) q(g_w), as natural parameters; immutable, a step returns a new one.
+    """q(pi) q(phi) q(g_o) q(g_w) in natural parameters. It is immutable: a step returns a new one.
 
     ::
 
@@ -84,9 +84,9 @@ class GlobalPosterior:
     features : FactorisedFeatures or JointFeatures
         q(phi).
     weight_precision : str
-        What q(g_w) is learned from: the "active" weights, the idle ones integrated out, or "all", as in the
-        paper. It is the same model either way; the idle weights only repeat the g_w they were given, and
-        make it crawl (docs/math.md section 5).
+        Which weights q(g_w) is learned from: "all" of them, as in the paper, or only the "active" ones, with
+        the idle ones integrated out. The model is the same; but the idle weights only repeat the g_w that
+        they were drawn with, so that learning from them is slow (docs/math.md section 5).
     """
 
     priors: Priors
@@ -125,7 +125,7 @@ class GlobalPosterior:
 
     @property
     def joint(self) -> bool:
-        """Whether features are joint."""
+        """Whether the features are joint."""
         return isinstance(self.features, JointFeatures)
 
     @property
@@ -140,7 +140,7 @@ class GlobalPosterior:
         return float((self.d / self.c) ** 0.5)
 
     def n_active(self, share: float = 0.001) -> int:
-        """Count the features that more than this share of the rows, and more than one row, use."""
+        """Count the features that are used by more than this share of the rows, and by more than one row."""
         used = self.a - self.priors.beta(self.n_features)[0]
         return int((used > max(1.0, share * self.n_rows)).sum())
 
@@ -149,14 +149,14 @@ class GlobalPosterior:
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit says of this posterior."""
+        """Return what the history of a fit records of this posterior."""
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
         """Do nothing: natural parameters that are not finite are refused when a posterior is made."""
 
     def expected(self) -> GlobalView:
-        """Return the expected view: what mean-field (unstructured) algorithms see."""
+        """Return the expected view, which mean-field (unstructured) algorithms see."""
         phi, v = self.features.expected()
         return GlobalView(
             phi=phi,
@@ -167,7 +167,7 @@ class GlobalPosterior:
         )
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
-        """Return a sampled view: a draw of every global, as structured algorithms see."""
+        """Return a sampled view, a draw of every global, which structured algorithms see."""
         return GlobalView(
             phi=self.features.sampled(rng),
             v=np.zeros((self.n_features, 1)),
@@ -178,20 +178,20 @@ class GlobalPosterior:
         )
 
     def target(self, sums: Sums, g_o: float) -> GlobalPosterior:
-        """Return prior plus sums scaled to N rows: where a step of size one leads.
+        """Return the prior plus the sums scaled to N rows, which is the result of a step of size one.
 
         Parameters
         ----------
         sums : LocalSums or JointSums
-            Of a batch of at least one row, as `bpfa.model.local.local_sums` takes them.
+            The sums of a batch of at least one row, as `bpfa.model.local.local_sums` returns them.
         g_o : float
-            Noise precision of the view that the sums were taken under.
+            Noise precision of the view under which the sums were taken.
         """
-        others = self._target_of_others(sums)
-        return replace(others, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+        target = self._target_except_features(sums)
+        return replace(target, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
 
-    def _target_of_others(self, sums: Sums) -> GlobalPosterior:
-        """Return the target of everything apart from the features, which may be large."""
+    def _target_except_features(self, sums: Sums) -> GlobalPosterior:
+        """Return the target of all parameters except those of the features, which may be large."""
         if sums.n_rows < 1:
             raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
         if len(sums.n) != self.n_features:
@@ -215,7 +215,7 @@ class GlobalPosterior:
     def step(self, sums: Sums, rho: float, g_o: float) -> GlobalPosterior:
         """Move every natural parameter by rho towards `target(sums, g_o)`."""
         rho = check_number("rho", rho, low=0.0, high=1.0)
-        target = self._target_of_others(sums)
+        target = self._target_except_features(sums)
         features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
 
         def moved(old: Array, new: Array) -> Array:

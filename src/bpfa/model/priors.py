@@ -15,7 +15,7 @@ __all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw"]
 
 @dataclass(frozen=True)
 class Priors:
-    """Prior of the truncated beta-Bernoulli factor model; the defaults are the paper's.
+    """The priors of the truncated beta-Bernoulli factor model; the defaults are those of the paper.
 
     With K features and D columns::
 
@@ -54,13 +54,13 @@ class Priors:
             object.__setattr__(self, field.name, value)
 
     def beta(self, n_features: int) -> tuple[float, float]:
-        """Return the two parameters of the prior of pi_k."""
-        # With one feature the paper's b (K-1)/K would be 0, which is no beta distribution.
+        """Return the two parameters of the beta prior of pi_k."""
+        # With a single feature, b (K-1)/K would be 0, and a beta distribution needs a positive parameter.
         return self.a / n_features, self.b * max(n_features - 1, 1) / n_features
 
 
 def as_priors(priors: Priors | None) -> Priors:
-    """Return the priors given, or the paper's."""
+    """Return the given priors, or those of the paper by default."""
     if priors is None:
         return Priors()
     check_instance("priors", priors, Priors)
@@ -68,10 +68,10 @@ def as_priors(priors: Priors | None) -> Priors:
 
 
 class Synthetic(NamedTuple):
-    """A data set drawn from the model, with everything that made it."""
+    """A data set drawn from the model, together with the variables that generated it."""
 
     y: Array
-    """Rows x columns, noise included, nothing missing."""
+    """The data with noise, rows x columns; nothing is missing."""
     z: Array
     """Rows x features, 0 or 1."""
     w: Array
@@ -89,7 +89,7 @@ class Synthetic(NamedTuple):
 
 
 def log_gamma_draw(shape: Array, rng: np.random.Generator | GlobalDraws) -> Array:
-    """Logarithm of Gamma(shape, 1) draws, exact where the draw itself would underflow to zero."""
+    """Return the logarithms of draws from Gamma(shape, 1), even where the draws would underflow to zero."""
     # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
     boosted = np.log(rng.standard_gamma(np.asarray(shape) + 1.0))
     draw: Array = boosted - rng.standard_exponential(np.shape(shape)) / shape
@@ -114,7 +114,7 @@ def draw_data(
         N, D and K.
     priors : Priors, optional
     g_o, g_w : float, optional
-        Fix the noise or the weight precision instead of drawing it.
+        The noise precision and the weight precision; drawn from their priors by default.
     seed : int, optional
 
     Returns

@@ -1,4 +1,4 @@
-"""What a batch adds up to: all that the global posterior hears from the rows (docs/math.md section 4)."""
+"""The sums over the rows of a batch: all that the global posterior learns from (docs/math.md section 4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["JointSums", "LocalMoments", "LocalSums", "RowSums", "Sums", "squared
 
 
 class LocalMoments(NamedTuple):
-    """Expectations of the local variables of some rows, each rows x features."""
+    """Expectations of the local variables of some rows; each array is rows x features."""
 
     z: Array
     """E[z]"""
@@ -29,7 +29,7 @@ class LocalMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class RowSums:
-    """Additive sums over rows, apart from those for phi (docs/math.md section 4); they add with `+`."""
+    """The sums over rows that do not depend on the form of the features; sums are added with `+`."""
 
     n_rows: int
     """|B|"""
@@ -38,21 +38,21 @@ class RowSums:
     W2: float
     """sum_ik E[w_ik^2]"""
     ZW2: float
-    """sum_ik E[z_ik w_ik^2]: the active weights alone"""
+    """sum_ik E[z_ik w_ik^2], over the active weights only"""
     O: float  # noqa: E741 - the name in docs/math.md section 4
     """Number of observed entries."""
     SSE: float
     """Expected squared error over the observed entries."""
 
     def __add__(self, other: Self) -> Self:
-        # A sum that is the same in every column is stored once and broadcasts.
+        # A sum that is the same in every column is stored as one column, which broadcasts.
         return type(self)(*(a + b for a, b in zip(self._values(), other._values(), strict=True)))
 
     @classmethod
     def average(cls, samples: list[Self]) -> Self:
-        """Average of the sums of several samples of the local variables of the same rows."""
+        """Return the average of the sums of several samples of the local variables of the same rows."""
         columns = zip(*(sums._values() for sums in samples), strict=True)
-        # Dividing by the number of samples is exact for the counts, which are the same in each.
+        # For the counts, which are the same in every sample, the division is exact.
         n_rows, *rest = (sum(column[1:], start=column[0]) / len(samples) for column in columns)
         return cls(int(n_rows), *rest)
 
@@ -62,7 +62,7 @@ class RowSums:
 
 @dataclass(frozen=True)
 class LocalSums(RowSums):
-    """Sums for factorised features, q(phi_kd) independent.
+    """The sums for factorised features.
 
     Examples
     --------
@@ -97,13 +97,13 @@ class LocalSums(RowSums):
         )
 
     def cropped_to(self, n_columns: int) -> LocalSums:
-        """Return the sums without columns that were added for the view; factorised features need none."""
+        """Return these sums: for factorised features, no columns are added to the view."""
         return self
 
 
 @dataclass(frozen=True)
 class JointSums(RowSums):
-    """Sums for joint features, q(phi_.d) one Gaussian for each column (docs/math.md section 5).
+    """The sums for joint features (docs/math.md section 5).
 
     Examples
     --------
@@ -125,34 +125,34 @@ class JointSums(RowSums):
         x, zw2 = moments.x, moments.zw2
         shared = LocalSums.of(view, batch, moments)
         masks = [slice(None)] if batch.complete else list(batch.observed.T)
-        # z w of two features are independent under a factorised q, and fixed in a sample.
+        # Under a factorised q, the products z w of two features are independent; in a sample they are fixed.
         XX = np.stack([x[o].T @ x[o] + np.diag((zw2[o] - x[o] ** 2).sum(axis=0)) for o in masks])
         return cls(
             shared.n_rows, shared.n, shared.W2, shared.ZW2, shared.O, shared.SSE, XX=XX, XY=x.T @ batch.values
         )
 
     def cropped_to(self, n_columns: int) -> JointSums:
-        """Return the sums without the columns beyond these, which were added for the view (section 5)."""
+        """Return the sums without the columns that were added for the view (docs/math.md section 5)."""
         n_extra = self.XY.shape[1] - n_columns
         return replace(self, O=self.O - n_extra * self.n_rows, XY=self.XY[:, :n_columns])
 
 
 Sums = LocalSums | JointSums
-"""What a global posterior learns from, by the form of its features."""
+"""The sums that a global posterior learns from, which depend on the form of its features."""
 
 
 def sums_of(view: GlobalView, batch: Batch, moments: LocalMoments, *, joint: bool) -> Sums:
-    """Return the sums of a batch whose local variables have these moments, for joint features or not."""
+    """Return the sums of a batch whose local variables have these moments, for the form of the features."""
     return JointSums.of(view, batch, moments) if joint else LocalSums.of(view, batch, moments)
 
 
 def _observed_sum(per_feature: Array, batch: Batch) -> Array:
-    """sum_i o_id f_ik, K x D; K x 1 when nothing is missing, as it is then the same in every column."""
+    """Return sum_i o_id f_ik, K x D, or K x 1 if nothing is missing and all columns are the same."""
     sums: Array = per_feature.sum(axis=0)[:, None] if batch.complete else per_feature.T @ batch.observed
     return sums
 
 
 def squared_error(view: GlobalView, residual2: float, T: Array, X2: Array) -> float:
-    """SSE from the squared residual at the mean of x, and what the variance of x and of phi adds to it."""
+    """Return SSE: the squared residual at the mean of x, plus what the variances of x and phi add to it."""
     phi2 = view.phi**2
     return float(residual2 + (T * (phi2 + view.v) - X2 * phi2).sum())

@@ -1,4 +1,4 @@
-"""What a local method sees of the global variables (docs/math.md section 3)."""
+"""The view of the global variables that a local method sees (docs/math.md section 3)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["GlobalView"]
 
 
 class GlobalView(NamedTuple):
-    """The global variables as a local method sees them, either expected or sampled.
+    """The global variables as a local method sees them: their expectations, or a draw.
 
-    A local method cannot tell which: a sampled view is one whose `v` is zero.
+    A local method does not distinguish the two: in a sampled view, `v` is zero.
     """
 
     phi: Array
@@ -33,11 +33,11 @@ class GlobalView(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns, those that joint features add under the expected view included."""
+        """Number of columns, including those that an expected view of joint features adds."""
         return int(self.phi.shape[1])
 
     def checked(self) -> GlobalView:
-        """Return the view with its arrays as float64, refusing shapes and values that make no sense."""
+        """Return the view with its arrays as float64, after checking shapes and values."""
         phi = check_array("view.phi", self.phi, (None, None))
         if 0 in phi.shape:
             raise ValueError(f"view.phi: shape {phi.shape}; expected at least one feature and one column")

@@ -1,4 +1,4 @@
-"""Compiled kernels: the local methods of `bpfa.backends.numpy`, fast."""
+"""The local methods of `bpfa.backends.numpy` as compiled kernels, which are many times faster."""
 
 from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab, instruction_sets
 

@@ -1,4 +1,4 @@
-"""The CPU as a backend: C++ kernels on all threads."""
+"""The backend for the CPU: C++ kernels on all threads."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ __all__ = ["CpuBackend"]
 
 
 class CpuBackend(Backend):
-    """Kernels for the instruction set of the processor, in the memory of the host."""
+    """Kernels compiled for several instruction sets, of which the widest that the processor has is used."""
 
     name: ClassVar[str] = "cpu"
-    methods: ClassVar[Mapping[MethodName, Any]] = {
-        "Gibbs": Gibbs,
-        "MeanField": MeanField,
-        "SpikeSlab": SpikeSlab,
-    }
+    methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
     uses_threads: ClassVar[bool] = True
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
@@ -35,5 +31,5 @@ class CpuBackend(Backend):
         return signal(on, phi, g_o, g_w, batch)
 
     def description(self) -> str:
-        """Return which device would be used, for people."""
+        """Return, for people, which device would be used."""
         return "the CPU"

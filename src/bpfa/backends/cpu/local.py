@@ -1,4 +1,4 @@
-"""The local methods of the specification on the CPU kernels: the same interface, equal to rounding."""
+"""The local methods of the specification as CPU kernels, whose results are equal up to rounding."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from bpfa._support.philox import RowDraws, threshold_word
 from bpfa._support.threads import check_jobs
 from bpfa.backends import numpy as specification
 from bpfa.backends.cpu import _kernels
-from bpfa.backends.kernel_methods import MEAN_FIELD, SPIKE_SLAB, GibbsByStates, check_precisions
-from bpfa.backends.kernel_sums import finished_sums
+from bpfa.backends.kernel_methods import MEAN_FIELD, SPIKE_SLAB, KernelGibbs, check_precisions
+from bpfa.backends.kernel_sums import sums_from_totals
 from bpfa.data import Batch
-from bpfa.model.local import LocalPosterior, LocalState, checked_start
+from bpfa.model.local import LocalPosterior, LocalState, RowStart, checked_start
 from bpfa.model.sums import LocalMoments, Sums
 from bpfa.model.view import GlobalView
 
 __all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
 
-# Rows of one call: whole blocks of the kernels' own, so that sums do not depend on where calls end.
+# Rows of one call: a multiple of the kernels' own blocks of rows, so that sums do not depend on where calls
+# end.
 BLOCK_ROWS = 16_384
-# Columns are padded to this in the arrays that the kernels fill.
+# In the arrays that the kernels fill, columns are padded to a multiple of this number.
 COLUMN_PADDING = 16
 
 
@@ -34,17 +35,17 @@ def instruction_sets() -> list[str]:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """How the kernels compute.
+class CpuKernel:
+    """The precision, the threads and the instruction set that the kernels use.
 
     Parameters
     ----------
     dtype : str
         "float32" or "float64". Sums are accumulated in float64 either way.
     n_jobs : int, optional
-        Threads; -1 is all processors. By default as many as OpenMP would use, which OMP_NUM_THREADS and
-        threadpoolctl set. At most four for each processor; one in a forked child process, where OpenMP's
-        threads are gone.
+        Number of threads, at most four for each processor; -1 means one for each processor. By default as
+        many as OpenMP would use, which OMP_NUM_THREADS and threadpoolctl determine. A forked child process
+        always uses one thread, because the threads of OpenMP do not survive the fork.
     instruction_set : str, optional
         One of `instruction_sets()`; the widest by default.
     """
@@ -65,7 +66,7 @@ class Kernel:
         view: GlobalView,
         batch: Batch,
         draws: RowDraws | None = None,
-        start: LocalState | None = None,
+        start: RowStart = None,
         *,
         sums: _kernels.SumArrays | None = None,
         posterior: bool = False,
@@ -76,42 +77,27 @@ class Kernel:
         n_sweeps: int = 0,
         dropout: float = 0.0,
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-        """Run a method over the rows; fills `sums`, returns the rows' posterior and their last state."""
-        K, D = view.phi.shape
-        if batch.n_columns != D:
-            raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
-        ids = batch.ids if draws is None else draws.ids
-        if len(ids) != len(batch):
-            raise ValueError(f"draws: for {len(ids)} rows; expected {len(batch)}, as the batch has")
+        """Run a method over the rows, add to `sums`, and return their posterior and last state on request."""
         check_precisions(view, self.dtype)
+        ids = _checked_ids(view, batch, draws)
         if start is not None:
-            start = checked_start(start, batch, K)
-        globals_of_view = {
-            "phi": np.ascontiguousarray(view.phi, np.float64),
-            "v": np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
-            "logit": np.ascontiguousarray(view.logit, np.float64),
-            "g_o": view.g_o,
-            "g_w": view.g_w,
-        }
+            start = checked_start(start, batch, view.n_features)
+        globals_of_view = _view_arguments(view)
         run = _kernels.run_float32 if self.dtype == "float32" else _kernels.run_float64
+        shape = len(batch), view.n_features
         planes = {
-            "posterior": np.zeros((3, len(batch), K), self.dtype) if posterior else None,
-            "state": np.zeros((2, len(batch), K), self.dtype) if state else None,
+            "posterior": np.zeros((3, *shape), self.dtype) if posterior else None,
+            "state": np.zeros((2, *shape), self.dtype) if state else None,
         }
-        # Rows are handed over in blocks, so that what is converted for the kernels stays small.
+        # Rows are passed in blocks, so that their converted copies stay small.
         for first in range(0, len(batch), BLOCK_ROWS):
             block = slice(first, min(first + BLOCK_ROWS, len(batch)))
             filled = {name: None if a is None else np.zeros_like(a[:, block]) for name, a in planes.items()}
             run(
                 method=method,
                 **globals_of_view,
-                values=np.ascontiguousarray(batch.values[block], self.dtype),
-                observed=None
-                if batch.complete
-                else np.ascontiguousarray(batch.observed[block]).view(np.uint8),
+                **self._row_arguments(batch, start, block),
                 ids=np.ascontiguousarray(ids[block]),
-                start_z=None if start is None else np.ascontiguousarray(start.z[block], self.dtype),
-                start_w=None if start is None else np.ascontiguousarray(start.w[block], self.dtype),
                 key=0 if draws is None else draws.key,
                 step=0 if draws is None else draws.step & 0xFFFFFFFF,
                 first_sweep=first_sweep,
@@ -129,9 +115,41 @@ class Kernel:
                     array[:, block] = filled[name]
         return planes["posterior"], planes["state"]
 
+    def _row_arguments(self, batch: Batch, start: RowStart, block: slice) -> dict[str, NDArray[Any] | None]:
+        """Return a block of rows, and where it starts, as arguments of the kernels."""
+        observed = None if batch.complete else np.ascontiguousarray(batch.observed[block]).view(np.uint8)
+        return {
+            "values": np.ascontiguousarray(batch.values[block], self.dtype),
+            "observed": observed,
+            "start_z": None if start is None else np.ascontiguousarray(start.z[block], self.dtype),
+            "start_w": None if start is None else np.ascontiguousarray(start.w[block], self.dtype),
+        }
 
-class RawSums:
-    """The arrays that the kernels add to, and LocalSums or JointSums made from them."""
+
+def _checked_ids(view: GlobalView, batch: Batch, draws: RowDraws | None) -> NDArray[np.int64]:
+    """Return the ids of the rows, after checking that the view, the batch and the draws fit one another."""
+    D = view.phi.shape[1]
+    if batch.n_columns != D:
+        raise ValueError(f"batch: {batch.n_columns} columns; expected {D}, as the view has")
+    ids = batch.ids if draws is None else draws.ids
+    if len(ids) != len(batch):
+        raise ValueError(f"draws: for {len(ids)} rows; expected {len(batch)}, as the batch has")
+    return ids
+
+
+def _view_arguments(view: GlobalView) -> dict[str, Any]:
+    """Return a view as arguments of the kernels."""
+    return {
+        "phi": np.ascontiguousarray(view.phi, np.float64),
+        "v": np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
+        "logit": np.ascontiguousarray(view.logit, np.float64),
+        "g_o": view.g_o,
+        "g_w": view.g_w,
+    }
+
+
+class KernelTotals:
+    """The arrays that the kernels add to, and the sums that are made from them."""
 
     def __init__(self, view: GlobalView, batch: Batch, *, joint: bool) -> None:
         self.view, self.batch, self.joint = view, batch, joint
@@ -141,7 +159,7 @@ class RawSums:
         self.n, self.total_zw2 = np.zeros(K), np.zeros(K)
         self.x2 = np.zeros(K if batch.complete else (K, padded))
         self.w2, self.rr = np.zeros(1), np.zeros(padded // COLUMN_PADDING)
-        # Sums of x with the residual, or with the data where features are joint.
+        # Totals of x times the residual, or times the data for joint features.
         self.xd = np.zeros((K, padded))
         for name in ("n", "total_zw2", "x2", "w2", "rr"):
             setattr(self.arrays, name, getattr(self, name))
@@ -154,10 +172,10 @@ class RawSums:
         else:
             self.arrays.xr = self.xd
 
-    def finish(self, method: int, n_samples: int) -> Sums:
-        """Return the sums, averaged over the kept samples."""
+    def sums(self, method: int, n_samples: int) -> Sums:
+        """Return the sums of the batch, averaged over the kept samples."""
         D = self.view.phi.shape[1]
-        return finished_sums(
+        return sums_from_totals(
             method,
             n_samples,
             self.view,
@@ -175,8 +193,8 @@ class RawSums:
 
 
 @dataclass(frozen=True)
-class Gibbs(Kernel, GibbsByStates):
-    """`bpfa.backends.numpy.Gibbs`, fast.
+class Gibbs(CpuKernel, KernelGibbs):
+    """`bpfa.backends.numpy.Gibbs` as a compiled kernel.
 
     Examples
     --------
@@ -188,99 +206,81 @@ class Gibbs(Kernel, GibbsByStates):
     """
 
     def __post_init__(self) -> None:
-        Kernel.__post_init__(self)
+        CpuKernel.__post_init__(self)
         specification.Gibbs.__post_init__(self)
 
     def sums(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None = None,
-        *,
-        joint: bool = False,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:
         """Return the sums over the rows of a batch, averaged over the kept sweeps."""
-        raw = RawSums(view, batch, joint=joint)
-        self._swept(view, batch, draws, start, sums=raw.arrays, dropout=self.dropout)
-        return raw.finish(self._method, self.n_samples)
+        totals = KernelTotals(view, batch, joint=joint)
+        self._swept(view, batch, draws, start, sums=totals.arrays, dropout=self.dropout)
+        return totals.sums(self._method, self.n_samples)
 
     def sums_and_state(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart, *, joint: bool
     ) -> tuple[Sums, LocalState]:
-        """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
-        raw = RawSums(view, batch, joint=joint)
-        planes = self._swept(view, batch, draws, start, sums=raw.arrays, state=True, dropout=self.dropout)[1]
+        """Return the sums and the last state, from which the chains can continue."""
+        totals = KernelTotals(view, batch, joint=joint)
+        planes = self._swept(view, batch, draws, start, sums=totals.arrays, state=True, dropout=self.dropout)[
+            1
+        ]
         assert planes is not None
-        return raw.finish(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
+        return totals.sums(self._method, self.n_samples), LocalState(*planes.astype(np.float64))
 
     def _swept(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, **wanted: Any
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart, **wanted: Any
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-        """Run the chains over all their sweeps, for what is wanted of the kept ones or of the last state."""
+        """Run the chains over all their sweeps, and return or add up what is wanted."""
         wanted |= {"burn_in": self.burn_in, "n_samples": self.n_samples}
         return self._run(self._method, view, batch, draws, start, **wanted)
 
     def row_moments(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None
     ) -> LocalMoments:
-        """Return the rows' own posterior: moments averaged over the kept sweeps."""
+        """Return the moments of each row's local variables, averaged over the kept sweeps."""
         planes, _ = self._swept(view, batch, draws, start, posterior=True)
         assert planes is not None
         z, x, zw2 = planes.astype(np.float64) / self.n_samples
         return LocalMoments(z, x, zw2, w2=zw2 + (1 - z) / view.g_w)
 
     def _state_after(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None,
-        *,
-        first_sweep: int,
-        burn_in: int = 0,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart, sweeps: range
     ) -> LocalState:
-        _, planes = self._run(
-            self._method, view, batch, draws, start, state=True, first_sweep=first_sweep, burn_in=burn_in
-        )
+        numbers: dict[str, Any] = {"first_sweep": sweeps.start, "burn_in": len(sweeps) - 1}
+        _, planes = self._run(self._method, view, batch, draws, start, state=True, **numbers)
         assert planes is not None
         z, w = planes.astype(np.float64)
         return LocalState(z, w)
 
 
 @dataclass(frozen=True)
-class Variational(Kernel, specification.variational.Variational):
+class Variational(CpuKernel, specification.variational.Variational):
     """What the two variational methods share."""
 
     _method = -1
 
     def __post_init__(self) -> None:
-        Kernel.__post_init__(self)
+        CpuKernel.__post_init__(self)
         specification.variational.Variational.__post_init__(self)
 
-    def fit(self, view: GlobalView, batch: Batch, start: LocalState | None = None) -> LocalPosterior:
+    def fit(self, view: GlobalView, batch: Batch, start: RowStart = None) -> LocalPosterior:
         """Return the local posterior after `n_sweeps` sweeps."""
         planes, _ = self._run(self._method, view, batch, None, start, posterior=True, n_sweeps=self.n_sweeps)
         assert planes is not None
         return LocalPosterior(*planes.astype(np.float64))
 
     def sums(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None = None,
-        *,
-        joint: bool = False,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:
-        """Return the sums over the rows of a batch; nothing is drawn."""
-        raw = RawSums(view, batch, joint=joint)
-        self._run(self._method, view, batch, None, start, sums=raw.arrays, n_sweeps=self.n_sweeps)
-        return raw.finish(self._method, 1)
+        """Return the sums over the rows of a batch; no random numbers are drawn."""
+        totals = KernelTotals(view, batch, joint=joint)
+        self._run(self._method, view, batch, None, start, sums=totals.arrays, n_sweeps=self.n_sweeps)
+        return totals.sums(self._method, 1)
 
 
 class MeanField(Variational, specification.MeanField):
-    """`bpfa.backends.numpy.MeanField`, fast.
+    """`bpfa.backends.numpy.MeanField` as a compiled kernel.
 
     Examples
     --------
@@ -293,7 +293,7 @@ class MeanField(Variational, specification.MeanField):
 
 
 class SpikeSlab(Variational, specification.SpikeSlab):
-    """`bpfa.backends.numpy.SpikeSlab`, fast.
+    """`bpfa.backends.numpy.SpikeSlab` as a compiled kernel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`bpfa.model.marginals.signal`, the weights of rows integrated out, on all threads."""
+"""`bpfa.model.marginals.signal`, which integrates out the weights of rows, on all threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLAS, _LAPACK = scipy.linalg.cython_blas.__pyx_capi__, scipy.linalg.cython_lapa
 
 
 def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
-    """Return mean and variance of the entries given the observed ones, as `bpfa.model.marginals.signal` does.
+    """Return the mean and variance of entries given the observed ones, as `bpfa.model.marginals.signal` does.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
     values = np.where(batch.observed, batch.values, 0.0)
     weights, variance = np.zeros(on.shape), np.zeros(values.shape)
     phi = np.ascontiguousarray(phi, np.float64)
-    # The threads are ours: LAPACK must not start its own inside each of them.
+    # The kernel has threads of its own, inside which LAPACK must not start more.
     with one_blas_thread():
         failed = _kernels.signal(
             _LAPACK["dpotrf"],
@@ -50,6 +50,6 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
             0,
         )
     if failed:
-        # For rounding, a precision matrix is not positive definite; the specification can do without.
+        # Because of rounding, a precision matrix is not positive definite, which the specification tolerates.
         return marginals.signal(on, phi, g_o, g_w, batch)
     return Signal(weights @ phi, variance)

@@ -1,1 +1,1 @@
-"""What runs on a GPU: local methods, posterior, rows. CuPy is imported when it is needed."""
+"""Everything that runs on a GPU: local methods, posterior, rows. CuPy is imported only when it is needed."""

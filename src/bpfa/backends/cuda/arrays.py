@@ -1,4 +1,4 @@
-"""Arrays that are already on a device: CuPy's, and through DLPack PyTorch's and others'."""
+"""Arrays that are on a device already: those of CuPy and, through DLPack, of PyTorch and other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bpfa.data.rows import Batch, RowSource
 
 __all__ = ["CudaArrayRows", "is_cuda_array", "like_cuda_array"]
 
-# DLPack's number of CUDA devices.
+# The number by which DLPack calls CUDA devices.
 DLPACK_CUDA = 2
 
 
@@ -30,7 +30,7 @@ def is_cuda_array(data: Any) -> bool:
 
 
 class CudaArrayRows(RowSource):
-    """Rows of an array on a device; NaN is missing. Single precision is used as it is, without a copy.
+    """The rows of an array on a device; NaN is missing. An array of single precision is used without a copy.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class CudaArrayRows(RowSource):
         self.observed = (~missing).view(cupy.uint8) if bool(missing.any()) else None
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
-        """Return the rows with these ids, on the host."""
+        """Return the rows with these ids, in the memory of the host."""
         return Batch(self.values[cupy_module().asarray(ids)].get(), ids=ids)
 
 
 def like_cuda_array(values: NDArray[Any], data: Any) -> Any:
-    """Return values of the host as an array of the library and on the device that `data` is on."""
+    """Return values from the host as an array of the same library, and on the same device, as `data`."""
     cupy = cupy_module()
     array = cupy.asarray(values)
     if type(data).__module__.split(".")[0] == "cupy":

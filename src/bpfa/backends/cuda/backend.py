@@ -1,4 +1,4 @@
-"""GPUs of NVIDIA as a backend: kernels compiled by NVRTC, arrays of CuPy."""
+"""The backend for NVIDIA GPUs: kernels compiled by NVRTC, arrays of CuPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
-from bpfa.backends.protocol import Backend, Step, Workspace
+from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
@@ -29,7 +29,7 @@ __all__ = ["CudaBackend", "CudaWorkspace"]
 
 
 class CudaWorkspace(Workspace):
-    """The memory of a GPU. Steps are queued and not waited for; small ones are recorded and replayed.
+    """The memory of a GPU. Steps are queued without waiting for them, and small ones are replayed as graphs.
 
     Parameters
     ----------
@@ -47,33 +47,20 @@ class CudaWorkspace(Workspace):
         return DevicePosterior.of(posterior, self.device, self.dtype)
 
     def place_rows(self, rows: Rows) -> Any:
-        """Copy rows to the device if they fit; otherwise every batch is copied when it is used."""
+        """Copy all rows to the device if they fit; otherwise every batch is copied when it is used."""
         return rows_on_device(rows)
 
-    def step(
-        self,
-        make_step: Step,
-        posterior: Any,
-        batch: Any,
-        algorithm: Any,
-        *,
-        step: int,
-        rho: float,
-        stream: Stream,
-    ) -> Any:
+    def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
         """Return the posterior after a step, which may be replayed from a recording."""
-        return self._graphs.step(make_step, posterior, batch, algorithm, step=step, rho=rho, stream=stream)
+        return self._graphs.step(make_step, posterior, batch, step)
 
 
 class CudaBackend(Backend):
-    """A GPU in whose memory rows, posterior and sums stay for a whole run."""
+    """A GPU, in whose memory the rows, the posterior and the sums stay during a whole run."""
 
     name: ClassVar[str] = "cuda"
-    methods: ClassVar[Mapping[MethodName, Any]] = {
-        "Gibbs": Gibbs,
-        "MeanField": MeanField,
-        "SpikeSlab": SpikeSlab,
-    }
+    has_numbered_devices: ClassVar[bool] = True
+    methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
     carries_chains: ClassVar[bool] = False
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:
@@ -82,20 +69,20 @@ class CudaBackend(Backend):
         return method
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
-        """Return the entries of rows given which features are on, by the kernel of the CPU."""
+        """Return the entries of rows given which features are on, computed by the kernel of the CPU."""
         return signal(on, phi, g_o, g_w, batch)
 
     def problem(self) -> str | None:
-        """Return why no GPU can be used, and what to do about it; None where one can."""
+        """Return why no GPU can be used and what to do about it, or None if one can."""
         return runtime.cuda_problem()
 
     def description(self) -> str:
-        """Return which GPU would be used, and with which software."""
+        """Return, for people, which GPU would be used, and with which software."""
         return f"{runtime.card()}; kernels are kept in {runtime.cache_folder()}"
 
     @contextmanager
     def workspace(self, device: str, local: Any) -> Iterator[Workspace]:
-        """Enter a GPU for a run of one of its local methods, in the precision of that method."""
+        """Open a workspace on a GPU for a run of one of its local methods, in the method's precision."""
         with runtime.on_device(device):
             yield CudaWorkspace(device, local.dtype)
 
@@ -108,13 +95,13 @@ class CudaBackend(Backend):
         return arrays.CudaArrayRows(data)
 
     def array_like(self, values: NDArray[Any], data: Any) -> Any:
-        """Return values of the host as an array of the library and on the device that `data` is on."""
+        """Return values from the host as an array of the same library, and on the same device, as `data`."""
         return arrays.like_cuda_array(values, data)
 
     def restore_patches(
         self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
     ) -> Restored | None:
-        """Predict all patches and average them on the GPU, where z is drawn given a draw of the globals."""
+        """Predict all patches and average them on the GPU, if z is drawn given a draw of the globals."""
         local = algorithm.local
         drawn = isinstance(local, Gibbs) and algorithm.view == "sampled"
         if not (drawn and isinstance(posterior, GlobalPosterior)):

@@ -1,4 +1,4 @@
-"""Entries that chains do not see while features learn from them, on a device."""
+"""Dropout on a device: entries that the chains do not see, although the features learn from them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from bpfa._support.philox import threshold_word
-from bpfa.backends.cuda.gibbs import Kept
-from bpfa.backends.cuda.rows import C_NAMES, DeviceBatch
+from bpfa.backends.cuda.gibbs import KeptSamples
+from bpfa.backends.cuda.rows import C_TYPES, DeviceBatch
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
 from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
 from bpfa.backends.cuda.view import DeviceView
 
-__all__ = ["of_whole_rows", "with_dropout"]
+__all__ = ["with_dropout", "with_residuals_of_whole_rows"]
 
 
 def with_dropout(
     batch: DeviceBatch, real: str, share: float, key: int, step: int | StepOnDevice
 ) -> DeviceBatch:
-    """Return the rows with this share of their entries missing, those of `RowDraws.dropped`."""
+    """Return the rows with this share of their entries missing, the same ones as in `RowDraws.dropped`."""
     cupy, n_numbers = cupy_module(), len(batch) * batch.n_columns
     values, seen = cupy.empty(n_numbers, real), cupy.empty(n_numbers, cupy.uint8)
     _launch(
@@ -37,13 +37,13 @@ def with_dropout(
     )
 
 
-def of_whole_rows(kept: Kept, batch: DeviceBatch, view: DeviceView) -> Kept:
-    """Return kept samples with residuals over all entries of the rows, whatever the chains have seen."""
+def with_residuals_of_whole_rows(kept: KeptSamples, batch: DeviceBatch, view: DeviceView) -> KeptSamples:
+    """Return kept samples with the residuals of all observed entries, even those hidden from the chains."""
     K, D = view.phi.shape
     whole = kept._replace(masks=None, n_observed=None) if batch.complete else kept
     _launch(
-        "whole_rows", batch, view.real, len(kept.counts), K, D, view.rows, whole.counts, whole.entries,
-        whole.residuals, whole.masks, whole.squares, whole.n_observed,
+        "residuals_of_whole_rows", batch, view.real, len(kept.counts), K, D, view.rows, whole.counts,
+        whole.entries, whole.residuals, whole.masks, whole.squares, whole.n_observed,
     )  # fmt: skip
     return whole
 
@@ -52,7 +52,7 @@ def _launch(name: str, batch: DeviceBatch, real: str, *others: Any) -> None:
     if len(batch) == 0:
         return
     launch(
-        kernel("dropout.cu", name, f"REAL={C_NAMES[real]}"), min(4096, -(-len(batch) // 8)), 256,
+        kernel("dropout.cu", name, f"REAL={C_TYPES[real]}"), min(4096, -(-len(batch) // 8)), 256,
         batch.values.astype(real, copy=False), batch.observed, batch.ids, batch.bases, batch.offsets,
         np.int64(len(batch)), *others,
     )  # fmt: skip

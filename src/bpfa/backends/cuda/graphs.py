@@ -1,16 +1,16 @@
 """Steps as graphs of kernels: recorded once, replayed by one launch.
 
-A small step keeps the host busier than the device, because the host has to queue some dozens of launches. A
+A small step takes the host longer than the device, because the host has to queue some dozens of launches. A
 graph queues all of them at once, but always with the arguments, and in the memory, that it was recorded with.
 A replayed step therefore begins by copying the posterior, the ids of its rows, and its number and size
-(`StepOnDevice`) to where the graph looks for them. It ends by copying the posterior that the graph leaves to
-memory of its own, which nothing changes afterwards.
+(`StepOnDevice`) to where the graph reads them. It ends by copying the new posterior from the memory of the
+graph to memory of its own, which nothing changes afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,34 +19,32 @@ from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import DeviceBatch
 from bpfa.backends.cuda.runtime import available_memory, cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
+from bpfa.backends.protocol import MakeStep, Step
 
 __all__ = ["StepGraphs"]
 
-# Bytes that a graph may keep, and the share of what is available: a step that needs more keeps the device
-# busy for longer than the host takes to queue it.
+# The largest number of bytes that a graph may keep, and the largest share of the available ones. A step that
+# needs more keeps the device busy for longer than the host takes to queue it, and gains nothing from a graph.
 MOST_BYTES, MOST_SHARE = 2**28, 1 / 16
-# Blocks of threads that copy.
+# The largest number of thread blocks that copy.
 MOST_BLOCKS = 512
-
-Step = Callable[..., DevicePosterior]
-"""Returns the posterior after a step, given one, a batch, the algorithm, `step`, `rho` and `stream`."""
 
 
 class StepGraph:
-    """A step on batches of one size, recorded."""
+    """A recorded step, for all batches of one size."""
 
     def __init__(
-        self, make_step: Step, posterior: DevicePosterior, batch: DeviceBatch, algorithm: Any, stream: Any
+        self, make_step: MakeStep, posterior: DevicePosterior, batch: DeviceBatch, step: Step
     ) -> None:
         cupy = cupy_module()
-        self.step_there, self.before = StepOnDevice(), posterior.empty_like()
+        self.stored_step, self.before = StepOnDevice(), posterior.empty_like()
         self.batch = batch.with_ids(cupy.empty_like(batch.ids))
-        # What is allocated meanwhile belongs to the graph for as long as there is one.
+        # Everything that is allocated during the recording belongs to the graph for as long as it exists.
         self.memory: list[Any] = []
         queue, allocate = cupy.cuda.get_current_stream(), cupy.cuda.get_allocator()
         n_left = min(MOST_BYTES, int(MOST_SHARE * available_memory()[0]))
 
-        def lasting(n_bytes: int) -> Any:
+        def allocate_for_graph(n_bytes: int) -> Any:
             nonlocal n_left
             n_left -= n_bytes
             if n_left < 0:
@@ -56,19 +54,13 @@ class StepGraph:
             return self.memory[-1]
 
         recorder = cupy.cuda.Stream(non_blocking=True)
-        with cupy.cuda.using_allocator(lasting), recorder:
+        with cupy.cuda.using_allocator(allocate_for_graph), recorder:
             recorder.begin_capture()
             try:
-                self.after = make_step(
-                    self.before,
-                    self.batch,
-                    algorithm,
-                    step=self.step_there,
-                    rho=self.step_there,
-                    stream=stream,
-                )
+                recorded = replace(step, number=self.stored_step, rho=self.stored_step)
+                self.after: DevicePosterior = make_step(self.before, self.batch, recorded)
             except BaseException:
-                # Which says that the recording is spoilt; why is known already.
+                # Ending the capture raises an error of its own, because the recording is not valid.
                 with suppress(cupy.cuda.runtime.CUDARuntimeError):
                     recorder.end_capture()
                 raise
@@ -77,64 +69,57 @@ class StepGraph:
     def replay(
         self, posterior: DevicePosterior, batch: DeviceBatch, step: int, rho: float
     ) -> DevicePosterior:
-        """Return the posterior after a step."""
+        """Return the posterior after a step of this number and size."""
         number, _ = number_arguments(step)
-        _copy(
-            posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, self.step_there.there
-        )
+        stored = self.stored_step.memory
+        _copy(posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, stored)
         self.graph.launch()
         moved = self.after.empty_like()
         _copy(self.after, moved, 0, None, None, 0.0, np.uint32(0), None)
         return moved
 
 
-def _copy(source: DevicePosterior, target: DevicePosterior, n_ids: int, *beside: Any) -> None:
+def _copy(source: DevicePosterior, target: DevicePosterior, n_ids: int, *ids_and_step: Any) -> None:
+    """Copy a posterior and, before a replay, the ids of the rows and the number and size of the step."""
     pairs = list(zip(source.arrays, target.arrays, strict=True))
     arrays = [argument for here, there in pairs for argument in (np.int64(here.size), here, there)]
     n_blocks = min(MOST_BLOCKS, -(-max(n_ids, *(here.size for here, _ in pairs)) // 256))
-    launch(kernel("graphs.cu", "copy_step"), n_blocks, 256, *arrays, np.int64(n_ids), *beside)
+    launch(kernel("graphs.cu", "copy_step"), n_blocks, 256, *arrays, np.int64(n_ids), *ids_and_step)
 
 
 class StepGraphs:
-    """The steps of a run, all of which have the same source, algorithm and stream.
+    """The graphs of a run, all of whose steps have the same source of rows, algorithm and stream.
 
-    The first step on a batch of some size is made as it is, which compiles what is not compiled yet; the
-    second is recorded, and it and all others are replayed. What cannot be recorded, as some of CuPy's
-    libraries cannot, rows that are not on the device, and large batches are made as they are, always.
+    The first step on a batch of a given size is made without a graph, which compiles the kernels that are not
+    compiled yet. The second one is recorded; it and all later ones are replayed. No graph is used for rows
+    that are not on the device, for large batches, or for steps that cannot be recorded, which is true of
+    those that call some of the libraries behind CuPy.
     """
 
     def __init__(self) -> None:
         self._seen: set[Any] = set()
         self._graphs: dict[Any, StepGraph | None] = {}
 
-    def step(
-        self,
-        make_step: Step,
-        posterior: DevicePosterior,
-        batch: Any,
-        algorithm: Any,
-        *,
-        step: int,
-        rho: float,
-        stream: Any,
-    ) -> DevicePosterior:
+    def step(self, make_step: MakeStep, posterior: DevicePosterior, batch: Any, step: Step) -> Any:
         """Return what `make_step` would return, to the bit."""
         with on_device(posterior.device):
-            graph = self._graph(make_step, posterior, batch, algorithm, stream)
+            graph = self._graph(make_step, posterior, batch, step)
             if graph is not None:
-                return graph.replay(posterior, batch, step, rho).checked(step)
-        return make_step(posterior, batch, algorithm, step=step, rho=rho, stream=stream)
+                return graph.replay(posterior, batch, step.number, step.rho).checked(step.number)
+        return make_step(posterior, batch, step)
 
-    def _graph(self, make_step: Step, posterior: DevicePosterior, batch: Any, *how: Any) -> StepGraph | None:
-        """Return the graph of the steps on such a batch; None where there is none, or not yet."""
+    def _graph(
+        self, make_step: MakeStep, posterior: DevicePosterior, batch: Any, step: Step
+    ) -> StepGraph | None:
+        """Return the graph for batches of this size, or None if there is none, or none yet."""
         if not isinstance(batch, DeviceBatch) or not batch.resident:
             return None
         shape = len(batch), posterior.precision.shape
         if shape in self._seen and shape not in self._graphs:
             try:
-                self._graphs[shape] = StepGraph(make_step, posterior, batch, *how)
+                self._graphs[shape] = StepGraph(make_step, posterior, batch, step)
             except Exception:
-                # If it is not the recording that failed, the step will, and say why.
+                # If the failure has another cause than the recording, the step itself will raise it again.
                 self._graphs[shape] = None
         self._seen.add(shape)
         return self._graphs.get(shape)

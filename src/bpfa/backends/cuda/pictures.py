@@ -9,7 +9,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.cuda.gibbs import Chain
 from bpfa.backends.cuda.local import Gibbs
 from bpfa.backends.cuda.posterior import DevicePosterior
-from bpfa.backends.cuda.rows import C_NAMES, DeviceRows
+from bpfa.backends.cuda.rows import C_TYPES, DeviceRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.view import blocks_of
 from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
@@ -37,7 +37,7 @@ def restore_patches(
     rows : PatchRows
     posterior : GlobalPosterior
     local : Gibbs
-        How chains run, with weights drawn given a draw of the globals.
+        How the chains run.
     n_draws : int
     stream : Stream
     """
@@ -64,7 +64,7 @@ class _Restoration:
         on_card = DevicePosterior.of(posterior, local.device, local.dtype)
         self.views = [on_card.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
         self.noise = float(np.mean([1 / view.precisions[0].get() for view in self.views]))
-        self.macro = f"REAL={C_NAMES[local.dtype]}"
+        self.macro = f"REAL={C_TYPES[local.dtype]}"
         height, width = rows.shape[1:3]
         over_y, over_x = _covering(rows.y, rows.size[0], height), _covering(rows.x, rows.size[1], width)
         self.places = [cupy.asarray(array.astype(np.int32)) for array in (rows.y, rows.x, *over_y, *over_x)]
@@ -72,7 +72,7 @@ class _Restoration:
         self.informed = cupy.zeros(rows.shape, cupy.uint8)
 
     def average(self) -> Restored:
-        """Go through the strips of all slices and return the picture."""
+        """Add up the strips of all slices and return the restored picture."""
         cupy, rows = cupy_module(), self.rows
         K, D = self.views[0].phi.shape
         patches = STRIP_BYTES // (12 * K + 16 * D)
@@ -91,7 +91,7 @@ class _Restoration:
         mean, squares = cupy.empty((2, len(ids), D), local.dtype)
         for m, view in enumerate(self.views):
             chain = Chain(view, not local.blocked, self.key, m, burn_in=local.burn_in)
-            kept = chain.kept(batch)
+            kept = chain.kept_samples(batch)
             launch(
                 kernel("images.cu", "add_prediction", self.macro), blocks_of(32 * len(ids)), 256,
                 kept.counts, kept.entries, view.rows, np.int64(len(ids)), K, D, m, mean, squares,
@@ -109,7 +109,7 @@ class _Restoration:
 def _covering(
     starts: NDArray[np.int64], size: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each position along an axis the index of the first and last patch that cover it.
+    """Return for each position along an axis the indices of the first and the last patch that cover it.
 
     Examples
     --------

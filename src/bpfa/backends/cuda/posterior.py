@@ -1,4 +1,4 @@
-"""The global posterior in the memory of a device: views of it and steps, without waiting for the device."""
+"""The global posterior in the memory of a device, for which views and steps are queued without waiting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bpfa._support.philox import GlobalDraws
-from bpfa.backends.cuda.rows import C_NAMES
-from bpfa.backends.cuda.runtime import cupy_module, kernel, launch, on_device, properties
+from bpfa.backends.cuda.rows import C_TYPES
+from bpfa.backends.cuda.runtime import CurrentDevice, cupy_module, kernel, launch, on_device
 from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments, size_arguments
 from bpfa.backends.cuda.sums import DeviceSums
 from bpfa.backends.cuda.view import DeviceView, blocks_of
@@ -21,46 +21,48 @@ from bpfa.model.posterior import GlobalPosterior, Summary
 
 __all__ = ["DevicePosterior", "PendingSummary"]
 
-# Steps after which the device is asked whether all went well.
+# How often the host asks the device whether all steps so far have succeeded.
 STEPS_BETWEEN_CHECKS = 50
 
-# Places in the state, as in posterior.cu.
+# Indices into `DevicePosterior.state`, as in posterior.cu.
 C, D_RATE, E, F_RATE, NOISE_STD, N_ACTIVE, FAILED, STATE_LENGTH = range(8)
 
 
 @dataclass(frozen=True)
 class PendingSummary:
-    """A summary that is still on the device; the host need not wait for it."""
+    """A summary that is still on the device, so that the host need not wait for it."""
 
-    there: Any
-    """noise_std and n_active"""
+    numbers: Any
+    """noise_std and n_active, on the device."""
 
     @staticmethod
     def read(summaries: Sequence[PendingSummary]) -> list[Summary]:
-        """Wait for the device and copy several summaries at once."""
-        numbers = cupy_module().concatenate([summary.there for summary in summaries]).get()
+        """Wait for the device and copy several summaries together."""
+        numbers = cupy_module().concatenate([summary.numbers for summary in summaries]).get()
         return [Summary(float(noise_std), int(n)) for noise_std, n in numbers.reshape(len(summaries), 2)]
 
 
 @dataclass(frozen=True)
 class DevicePosterior:
-    """A `GlobalPosterior` on a device; immutable, a step returns a new one.
+    """A `GlobalPosterior` on a device. It is immutable: a step returns a new one.
 
-    A step is queued and not waited for. `noise_std`, `n_active()` and `host()` return numbers of the host,
-    and wait for the device.
+    Steps are queued, and the host does not wait for them. It does wait for `noise_std`, `n_active()` and
+    `host()`, which return numbers in its own memory.
     """
 
     origin: GlobalPosterior
-    """What does not change: priors, number of rows, form of the features and the weights."""
+    """The posterior this one began as, for all that steps do not change: priors, number of rows, settings."""
     device: str
     real: str
+    """Precision of the kernels, "float32" or "float64"."""
     ab: Any
-    """a and b, 2 x K"""
+    """a and b, 2 x K."""
     state: Any
+    """c, d, e, f, noise_std, n_active, and the number of the first step that failed, or 0."""
     precision: Any
-    """tau, or P"""
+    """tau of factorised features, or P of joint ones."""
     linear: Any
-    """mu, or h"""
+    """mu of factorised features, or h of joint ones."""
 
     @classmethod
     def of(cls, posterior: GlobalPosterior, device: str, real: str) -> DevicePosterior:
@@ -85,7 +87,7 @@ class DevicePosterior:
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """All that a step changes."""
+        """The arrays that a step changes."""
         return self.ab, self.state, self.precision, self.linear
 
     def empty_like(self) -> DevicePosterior:
@@ -129,7 +131,7 @@ class DevicePosterior:
         return int(self.state[N_ACTIVE])
 
     def summary(self) -> PendingSummary:
-        """Return what the history of a fit says of this posterior, to be read later."""
+        """Return what the history of a fit records of this posterior, to be read later."""
         return PendingSummary(self.state[NOISE_STD : N_ACTIVE + 1])
 
     def host(self) -> GlobalPosterior:
@@ -152,7 +154,7 @@ class DevicePosterior:
         with on_device(self.device):
             if not self.joint:
                 view = DeviceView.empty(self.n_features, self.n_columns, self.real, v=1 / self.precision)
-                self._fill_others(view, None)
+                self._fill_except_features(view, None)
                 self._fill_factorised(view, None)
                 view.place()
                 return view
@@ -160,22 +162,22 @@ class DevicePosterior:
                 raise ValueError(
                     f"P: {len(self.precision)} matrices; the expected view needs one for all columns"
                 )
-            # As JointFeatures.expected: the covariance of the features as K more columns.
+            # As in JointFeatures.expected, the covariance of the features becomes K more columns.
             K, D = self.n_features, self.n_columns
             view = DeviceView.empty(K, D + K, self.real)
-            self._fill_others(view, None)
+            self._fill_except_features(view, None)
             view.phi[:, :D] = self._solved(None)
             view.phi[:, D:] = D**0.5 * cupy.linalg.cholesky(cupy.linalg.inv(self.precision[0]))
             view.place()
             return view
 
     def sampled(self, draws: GlobalDraws | np.random.Generator) -> DeviceView:
-        """Return a sampled view; a NumPy generator lends its next number as a seed."""
+        """Return a sampled view; the next number of a NumPy generator serves as the seed."""
         if isinstance(draws, np.random.Generator):
             draws = GlobalDraws(int(draws.integers(2**63)), step=0)
         with on_device(self.device):
             view = DeviceView.empty(self.n_features, self.n_columns, self.real)
-            self._fill_others(view, draws)
+            self._fill_except_features(view, draws)
             if self.joint:
                 view.phi[...] = self._solved(draws)
                 view.place()
@@ -184,15 +186,17 @@ class DevicePosterior:
             return view
 
     def _kernel(self, name: str) -> Any:
-        return kernel("posterior.cu", name, f"REAL={C_NAMES[self.real]}")
+        return kernel("posterior.cu", name, f"REAL={C_TYPES[self.real]}")
 
-    def _fill_others(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+    def _fill_except_features(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+        """Fill in the log odds and the precisions of a view: drawn, or expected if there are no draws."""
         launch(
-            self._kernel("view_beside"), blocks_of(len(view.logit2) + 1, 64), 64,
+            self._kernel("view_except_features"), blocks_of(len(view.logit2) + 1, 64), 64,
             self.ab, self.state, self.n_features, *_keyed(draws), view.logit, view.logit2, view.precisions,
         )  # fmt: skip
 
     def _fill_factorised(self, view: DeviceView, draws: GlobalDraws | None) -> None:
+        """Fill in the factorised features of a view: drawn, or their mean if there are no draws."""
         K, D = self.n_features, self.n_columns
         launch(
             self._kernel("view_factorised"), blocks_of(K * D), 256,
@@ -216,7 +220,7 @@ class DevicePosterior:
         """Return the Cholesky factors of all matrices, and their transposes."""
         cupy, K = cupy_module(), self.n_features
         shared = 8 * K * (K | 1)
-        if shared <= properties.shared_memory():
+        if shared <= CurrentDevice.shared_memory():
             factors, transposed = cupy.empty_like(self.precision), cupy.empty_like(self.precision)
             launch(
                 self._kernel("cholesky"), len(factors), 256,
@@ -225,7 +229,7 @@ class DevicePosterior:
             return factors, transposed
         import cupyx
 
-        # Without asking the device whether it went well: a factor that is not finite shows in the sums.
+        # The device is not asked whether this succeeded: a factor that is not finite shows in the sums.
         with cupyx.errstate(linalg="ignore"):
             factors = cupy.linalg.cholesky(self.precision)
         return factors, cupy.ascontiguousarray(factors.swapaxes(1, 2))
@@ -235,8 +239,8 @@ class DevicePosterior:
     def step(self, sums: DeviceSums, rho: float | StepOnDevice, g_o: Any) -> DevicePosterior:
         """Move every natural parameter by rho towards the prior plus the sums scaled to N rows.
 
-        A step whose sums are not finite is not made, nor is any later one: the last good state stays. That is
-        found out, and a ValueError, every 50 steps.
+        If the sums of a step are not finite, the device makes neither this step nor any later one, and keeps
+        the last good state. The host checks for this every 50 steps, and then raises a ValueError.
         """
         cupy, origin, K, D = cupy_module(), self.origin, self.n_features, self.n_columns
         view, priors = sums.view, origin.priors
@@ -247,7 +251,7 @@ class DevicePosterior:
             size, size_there = size_arguments(rho)
             number = 0.0 if isinstance(sums.step, StepOnDevice) else float(sums.step)
             launch(
-                self._kernel("step_beside"), 1, 256,
+                self._kernel("step_except_features"), 1, 256,
                 self.ab, self.state, sums.n, sums.total_zw2, sums.scalars, sums.extra_error(),
                 sums.w2 if mean_field else None, sums.bad, view.precisions, K, sums.n_samples,
                 float(sums.n_rows), float(self.n_rows), *priors.beta(K),
@@ -277,20 +281,20 @@ class DevicePosterior:
         return moved if isinstance(sums.step, StepOnDevice) else moved.checked(sums.step)
 
     def checked(self, step: int) -> DevicePosterior:
-        """Return this posterior, which is that after a step; now and then, the device is asked about it."""
+        """Return this posterior; after every 50th step, first ask the device whether all steps succeeded."""
         if step % STEPS_BETWEEN_CHECKS == 0:
             self.check_finite()
         return self
 
     def check_finite(self) -> None:
-        """Refuse a posterior after a step that could not be made."""
+        """Raise a ValueError if a step could not be made."""
         failed = int(self.state[FAILED])
         if failed:
             raise ValueError(f"the sums of step {failed} are not finite, or a precision is out of range")
 
 
 def _keyed(draws: GlobalDraws | None) -> tuple[Any, ...]:
-    """Return whether to draw, and the words that key it."""
+    """Return the arguments of a kernel that say whether to draw, and what keys the random numbers."""
     if draws is None:
         return False, np.uint32(0), np.uint32(0), *number_arguments(0)
     return True, np.uint32(draws.key & 0xFFFFFFFF), np.uint32(draws.key >> 32), *number_arguments(draws.step)

@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from bpfa.backends.cuda.arrays import CudaArrayRows
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
-from bpfa.backends.cuda.staging import on_its_way
+from bpfa.backends.cuda.staging import copied_to_device
 from bpfa.data import Batch, Rows, StandardisedRows, sequential
 from bpfa.data.patches import PatchRows
 
-__all__ = ["C_NAMES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
+__all__ = ["C_TYPES", "DeviceBatch", "DeviceRows", "rows_on_device", "uploaded"]
 
-C_NAMES = {"float32": "float", "float64": "double"}
-# Share of the free memory that data may take; what is larger comes a batch at a time.
+C_TYPES = {"float32": "float", "float64": "double"}
+# The share of the free memory that data may take. Data that needs more is copied batch by batch.
 MEMORY_SHARE = 0.6
-# Rows copied to the device at a time.
+# How many rows are copied to the device at a time.
 BLOCK_ROWS = 65_536
 
 
 class DeviceBatch:
-    """Some rows on a device: entry d of row i is at bases[ids[i]] + offsets[d] of the values.
+    """Some rows on a device. Entry d of row i is `values[bases[ids[i]] + offsets[d]]`.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class DeviceBatch:
     ids : array of int64
         Row ids, which key the random numbers.
     bases : array of int64 or None
-        Where each row of the source begins; without them row i of the batch begins at i D.
+        Where each row of the source begins. Without them, row i of the batch begins at i D.
     offsets : array of int32, shape (D,)
     most_observed : int or None
-        The most observed entries that a row has, or may have; None where nothing is missing.
+        An upper bound of the number of observed entries of a row; None where nothing is missing.
     mean_observed : float
-        How many a row has in the mean, of the batch or of all rows.
+        The average number of observed entries of a row, over the batch or over all rows.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class DeviceBatch:
 
     @property
     def resident(self) -> bool:
-        """Whether these are rows of a source that is on the device, where all its batches find theirs."""
+        """Whether the whole source of these rows is on the device, and its batches share the same memory."""
         return self.bases is not None
 
     def with_ids(self, ids: Any) -> DeviceBatch:
-        """Return as many other rows of the source."""
+        """Return other rows of the same source, as many as in this batch."""
         counts = self.most_observed, self.mean_observed
         return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, *counts)
 
@@ -80,19 +80,23 @@ class DeviceBatch:
         counts = self.most_observed, self.mean_observed
         return DeviceBatch(values, observed, self.ids[start:stop], self.bases, self.offsets, *counts)
 
-    def dense(self, real: str, *, shown: bool = False) -> tuple[Any, Any]:
-        """Return the rows as a matrix, zero where missing, and with `shown` one that is 1 where observed."""
+    def dense(self, real: str, *, with_mask: bool = False) -> tuple[Any, Any]:
+        """Return the rows as a matrix with zeros where entries are missing, and a mask.
+
+        The mask is a matrix with ones where entries are observed and zeros elsewhere, or None unless asked
+        for.
+        """
         cupy, shape = cupy_module(), (len(self), self.n_columns)
         values = self.values.astype(real, copy=False)
         matrix = cupy.empty(shape, real)
-        ones = cupy.empty(shape, real) if shown else None
-        function = kernel("rows.cu", "gather_rows", f"REAL={C_NAMES[real]}")
+        mask = cupy.empty(shape, real) if with_mask else None
+        function = kernel("rows.cu", "gather_rows", f"REAL={C_TYPES[real]}")
         n_blocks = min(4096, -(-max(len(self), 1) // 8))
         launch(
             function, n_blocks, 256, values, self.observed, self.ids, self.bases, self.offsets,
-            np.int64(len(self)), self.n_columns, matrix, ones,
+            np.int64(len(self)), self.n_columns, matrix, mask,
         )  # fmt: skip
-        return matrix, ones
+        return matrix, mask
 
     def padded_to(self, n_columns: int) -> DeviceBatch:
         """Return the same rows with columns of observed zeros up to this number of columns."""
@@ -100,9 +104,9 @@ class DeviceBatch:
         if n_extra <= 0:
             return self
         cupy = cupy_module()
-        values, shown = self.dense(self.values.dtype.name, shown=not self.complete)
+        values, mask = self.dense(self.values.dtype.name, with_mask=not self.complete)
         values = cupy.pad(values, ((0, 0), (0, n_extra)))
-        observed = None if shown is None else cupy.pad(shown, ((0, 0), (0, n_extra)), constant_values=1)
+        observed = None if mask is None else cupy.pad(mask, ((0, 0), (0, n_extra)), constant_values=1)
         return DeviceBatch(
             values.ravel(),
             None if observed is None else observed.astype(cupy.uint8).ravel(),
@@ -114,12 +118,14 @@ class DeviceBatch:
 
 
 def uploaded(batch: Batch, real: str, ids: NDArray[np.int64] | None = None) -> DeviceBatch:
-    """Copy a batch to the device; `ids` other than its own may key the random numbers."""
+    """Copy a batch to the device; `ids` take the place of its own ids as keys of the random numbers."""
     cupy = cupy_module()
     return DeviceBatch(
-        on_its_way(np.ascontiguousarray(batch.values, real).ravel()),
-        None if batch.complete else on_its_way(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
-        on_its_way(batch.ids if ids is None else ids),
+        copied_to_device(np.ascontiguousarray(batch.values, real).ravel()),
+        None
+        if batch.complete
+        else copied_to_device(np.ascontiguousarray(batch.observed).view(np.uint8).ravel()),
+        copied_to_device(batch.ids if ids is None else ids),
         None,
         cupy.arange(batch.n_columns, dtype=cupy.int32),
         None if batch.complete else int(batch.observed.sum(axis=1).max(initial=0)),
@@ -128,7 +134,7 @@ def uploaded(batch: Batch, real: str, ids: NDArray[np.int64] | None = None) -> D
 
 
 class DeviceRows:
-    """A source whose rows are all on the device.
+    """A source of rows that are all on the device.
 
     Parameters
     ----------
@@ -152,9 +158,10 @@ class DeviceRows:
 
     def take(self, ids: NDArray[np.int64]) -> DeviceBatch:
         """Return the rows with these ids."""
-        there = on_its_way(ids)
         counts = self.most_observed, self.mean_observed
-        return DeviceBatch(self.values, self.observed, there, self.bases, self.offsets, *counts)
+        return DeviceBatch(
+            self.values, self.observed, copied_to_device(ids), self.bases, self.offsets, *counts
+        )
 
     @classmethod
     def of_matrix(cls, values: Any, observed: Any) -> DeviceRows:
@@ -171,7 +178,7 @@ class DeviceRows:
 
     @classmethod
     def of_patches(cls, rows: PatchRows) -> DeviceRows:
-        """Return `PatchRows` of which only the picture is copied."""
+        """Return the patches of a picture; only the picture itself is copied to the device."""
         cupy = cupy_module()
         observed = rows.picture_observed
         return cls(
@@ -184,13 +191,13 @@ class DeviceRows:
 
 
 def rows_on_device(rows: Rows) -> Any:
-    """Return a source with its rows on the current device, or as it is where they do not fit.
+    """Return a source with its rows on the current device, or the source itself if they do not fit.
 
     Parameters
     ----------
     rows : Rows
-        Patches stay a picture; everything else becomes a matrix in single precision. Of a source that stays
-        where it is, every batch is copied when it is used.
+        Of patches only the picture is copied; all other rows become a matrix in single precision. If the rows
+        do not fit, every batch is copied when it is used.
     """
     if isinstance(rows, DeviceRows):
         return rows

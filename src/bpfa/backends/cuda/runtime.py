@@ -1,4 +1,4 @@
-"""CUDA through CuPy: which device, kernels compiled when first used and kept on disk, launches."""
+"""CUDA through CuPy: choosing a device, compiling kernels, keeping them on disk, and launching them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from bpfa._support.optional import library
 
 __all__ = [
     "CACHE_VARIABLE",
+    "CurrentDevice",
     "as_kernel_arguments",
     "available_memory",
     "cache_folder",
@@ -32,23 +33,23 @@ __all__ = [
     "kernel",
     "launch",
     "on_device",
-    "properties",
     "source_text",
 ]
 
 CACHE_VARIABLE = "BPFA_CACHE_DIR"
-"""Environment variable that says where compiled kernels are kept; ~/.cache/bpfa by default."""
+"""The environment variable that names the folder of compiled kernels; ~/.cache/bpfa by default."""
 
 SOURCES = Path(__file__).parent / "kernels"
-# Numbers of single precision may be rounded where hardware does it fast; those of double precision never are.
+# "--use_fast_math" lets the hardware approximate functions in single precision; it does not affect double
+# precision.
 OPTIONS = ("--std=c++17", "--use_fast_math", "--device-as-default-execution-space")
-# Compute capability of the oldest cards that the kernels are compiled for.
+# The compute capability of the oldest GPUs that the kernels are compiled for.
 OLDEST = 7, 5
 
 
 @cache
 def cupy_module() -> Any:
-    """Return CuPy, or say how to install it."""
+    """Return CuPy, or raise an ImportError that says how to install it."""
     return library(
         "cupy",
         "cuda13",
@@ -58,7 +59,7 @@ def cupy_module() -> Any:
 
 
 def cuda_problem(index: int = 0) -> str | None:
-    """Return why a GPU cannot be used, and what to do about it; None where it can."""
+    """Return why a GPU cannot be used and what to do about it, or None if it can."""
     try:
         cupy = cupy_module()
     except ImportError as error:
@@ -72,7 +73,7 @@ def cuda_problem(index: int = 0) -> str | None:
     if n_devices == 0:
         return "no GPU is visible: does CUDA_VISIBLE_DEVICES hide it?"
     if index >= n_devices:
-        # A wrong number, not a problem of a GPU: `device_index` says so.
+        # The number is wrong, which is no problem of a GPU; `device_index` raises an error for it.
         return None
     found = cupy.cuda.runtime.getDeviceProperties(index)
     capability = found["major"], found["minor"]
@@ -84,7 +85,7 @@ def cuda_problem(index: int = 0) -> str | None:
 
 @cache
 def device_index(name: str) -> int:
-    """Return the number of a device "cuda" or "cuda:1", after checking that it is there.
+    """Return the number of a device such as "cuda" or "cuda:1", after checking that the device exists.
 
     Examples
     --------
@@ -112,20 +113,20 @@ def device_index(name: str) -> int:
 
 @contextmanager
 def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator[None]:
-    """Run a block on a device; what does not fit its memory is an error that says what would.
+    """Run a block of code on a device; running out of memory is an error that says what would fit.
 
     Parameters
     ----------
     name : str
     advice : callable or None
-        Says what would fit into so many bytes.
+        Given the available bytes, returns a sentence about what would fit into them.
     """
     cupy = cupy_module()
     with cupy.cuda.Device(device_index(name)):
         try:
             yield
         except cupy.cuda.memory.OutOfMemoryError as error:
-            # What was to be computed is given up, and its arrays with it.
+            # Release the arrays of the computation that failed, so that their memory counts as available.
             traceback.clear_frames(error.__traceback__)
             available, total = available_memory()
             free = f"{available / 2**30:.3g} of {total / 2**30:.3g} GiB are free"
@@ -137,7 +138,7 @@ def on_device(name: str, advice: Callable[[int], str] | None = None) -> Iterator
 
 
 def available_memory() -> tuple[int, int]:
-    """Return the bytes that new arrays may take on the current device, and those that it has."""
+    """Return how many bytes new arrays may take on the current device, and how many it has in all."""
     cupy = cupy_module()
     free, total = cupy.cuda.runtime.memGetInfo()
     pool = cupy.get_default_memory_pool()
@@ -156,8 +157,8 @@ def card() -> str:
     )
 
 
-class properties:
-    """What the current device has."""
+class CurrentDevice:
+    """Properties of the current device."""
 
     @staticmethod
     @cache
@@ -176,12 +177,12 @@ class properties:
 
     @classmethod
     def multiprocessors(cls) -> int:
-        """Return their number."""
+        """Return the number of multiprocessors."""
         return cls._of_current("MultiProcessorCount")
 
     @classmethod
     def shared_memory(cls) -> int:
-        """Return the bytes of shared memory that one block can have."""
+        """Return how many bytes of shared memory one block can have."""
         return cls._of_current("MaxSharedMemoryPerBlockOptin")
 
     @classmethod
@@ -191,12 +192,12 @@ class properties:
 
     @classmethod
     def tensor_cores(cls) -> bool:
-        """Return whether there are such that multiply numbers of eleven bits (tf32), as from Ampere on."""
+        """Return whether the tensor cores can multiply numbers of type tf32, as those since Ampere can."""
         return int(cls.architecture()) >= 80
 
 
 def source_text(name: str) -> str:
-    """Return a source with what it includes put in its place."""
+    """Return the text of a source in which every file that it includes takes the place of its `#include`."""
     seen: set[str] = set()
 
     def text(file: str) -> str:
@@ -222,13 +223,13 @@ def kernel(source: str, name: str, *macros: str) -> Any:
 @cache
 def _kernel(device: int, source: str, name: str, macros: tuple[str, ...]) -> Any:
     function = _module(device, source, macros).get_function(name)
-    function.max_dynamic_shared_size_bytes = properties.shared_memory() - function.shared_size_bytes
+    function.max_dynamic_shared_size_bytes = CurrentDevice.shared_memory() - function.shared_size_bytes
     return function
 
 
 @cache
 def _module(device: int, source: str, macros: tuple[str, ...]) -> Any:
-    return cupy_module().RawModule(path=str(_cached(source, macros, properties.architecture())))
+    return cupy_module().RawModule(path=str(_cached(source, macros, CurrentDevice.architecture())))
 
 
 def compiled(source: str, macros: tuple[str, ...], architecture: str) -> bytes:
@@ -251,9 +252,10 @@ def compiled(source: str, macros: tuple[str, ...], architecture: str) -> bytes:
 
 
 def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
-    """Return a file with the compiled source, from the cache or newly made."""
+    """Return a file with the compiled source, from the cache or newly compiled."""
     cupy = cupy_module()
-    # Of the compiler itself the version is not asked: to load it takes half a second.
+    # The version of the compiler itself is not part of the key, because loading the compiler takes half a
+    # second.
     versions = (cupy.__version__, cupy.cuda.runtime.runtimeGetVersion())
     key = repr((source_text(source), OPTIONS, macros, architecture, versions))
     name = f"{Path(source).stem}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.cubin"
@@ -266,14 +268,14 @@ def _cached(source: str, macros: tuple[str, ...], architecture: str) -> Path:
         return _written(path, binary)
     except OSError as error:
         _warn_once(
-            f"compiled kernels cannot be kept in {path.parent} ({error}), and are compiled anew by every "
-            f"process; set {CACHE_VARIABLE} to a folder that can be written to"
+            f"compiled kernels cannot be stored in {path.parent} ({error}), so every process compiles them "
+            f"again; set {CACHE_VARIABLE} to a folder that can be written to"
         )
         return _written(Path(_folder_of_process().name) / name, binary)
 
 
 def _written(path: Path, binary: bytes) -> Path:
-    """Write a file that other processes see only when it is complete."""
+    """Write a file that becomes visible to other processes only when it is complete."""
     with whole_file(path) as temporary:
         temporary.write_bytes(binary)
     return path
@@ -281,12 +283,12 @@ def _written(path: Path, binary: bytes) -> Path:
 
 @cache
 def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder that goes with the process."""
+    """Return a temporary folder that is removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="bpfa-")
 
 
 def cache_folder() -> Path:
-    """Return where compiled kernels are kept."""
+    """Return the folder in which compiled kernels are kept."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
@@ -299,11 +301,11 @@ def _warn_once(message: str) -> None:
 
 
 def as_kernel_arguments(*arguments: Any) -> tuple[Any, ...]:
-    """Return arguments as kernels take them: integers of 32 bits, double precision, null for None.
+    """Return arguments as kernels take them: integers of 32 bits, floats of 64 bits, and null for None.
 
-    Integers of 64 bits are given as `numpy.int64`.
+    Integers of 64 bits are passed in as `numpy.int64`.
     """
-    # The device waits for this: arrays, which most arguments are, cost one question.
+    # The device waits for this, so it must be fast: an array, as most arguments are, costs one lookup.
     converters = [_ARGUMENTS.get(type(argument)) for argument in arguments]
     return tuple(
         [

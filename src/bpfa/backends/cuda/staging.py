@@ -1,4 +1,4 @@
-"""Arrays of the host on their way to a device, while the device computes."""
+"""Copies of arrays from the host to a device that run while the device computes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,31 @@ from numpy.typing import NDArray
 
 from bpfa.backends.cuda.runtime import cupy_module
 
-__all__ = ["on_its_way"]
+__all__ = ["copied_to_device"]
 
-# Bytes that blocks come in multiples of, and the most free ones before kernels are waited for.
+# The size of a block is a multiple of GRAIN bytes. Once there are MOST_FREE free blocks, one of them is used
+# again even if kernels still read it, and the copy waits for these kernels.
 GRAIN, MOST_FREE = 2**16, 12
 
 
 class Block:
-    """Memory on the device, and as much page-locked memory of the host that is copied from."""
+    """A block of memory on the device, and one of the same size in page-locked memory of the host.
+
+    The events `used` and `copied` mark the end of the last kernels that use the block, and of the last copy.
+    """
 
     def __init__(self, n_bytes: int) -> None:
         cupy = cupy_module()
         self.n_bytes, self.leased = n_bytes, True
-        self.there = cupy.cuda.alloc(n_bytes)
-        self.here = np.frombuffer(cupy.cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
-        # What the memory was used for before may still be going on.
+        self.on_device = cupy.cuda.alloc(n_bytes)
+        self.on_host = np.frombuffer(cupy.cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
+        # Kernels that are queued already may still use this memory for what it held before.
         self.used = cupy.cuda.get_current_stream().record()
         self.copied = self.used
 
 
 class Lease:
-    """Gives a block back when the last array in it is gone: the kernels that use it are queued by then."""
+    """Returns a block when the last array in it is deleted; all kernels that use it are queued by then."""
 
     def __init__(self, block: Block, stream: Any) -> None:
         self.block, self.stream = block, stream
@@ -41,36 +45,36 @@ class Lease:
 
 
 class Staging:
-    """Copies through page-locked memory, on a stream of their own."""
+    """Copies through page-locked memory, on a stream of its own."""
 
     def __init__(self) -> None:
         self.stream = cupy_module().cuda.Stream(non_blocking=True)
-        # All of them, leased or not: a block that only its lease knew could be collected together with it.
+        # All blocks, leased or not. A block that only its lease refers to might be collected with the lease.
         self.blocks: list[Block] = []
 
     def copy(self, array: NDArray[Any]) -> Any:
-        """Return an array of the device for kernels of the current stream."""
+        """Return a copy on the device, for kernels of the current stream."""
         cupy = cupy_module()
         computing, block = cupy.cuda.get_current_stream(), self._block(array.nbytes)
         block.copied.synchronize()
-        staged = block.here[: array.nbytes].view(array.dtype).reshape(array.shape)
+        staged = block.on_host[: array.nbytes].view(array.dtype).reshape(array.shape)
         staged[...] = array
-        memory = cupy.cuda.UnownedMemory(block.there.ptr, block.n_bytes, Lease(block, computing))
-        there = cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
+        memory = cupy.cuda.UnownedMemory(block.on_device.ptr, block.n_bytes, Lease(block, computing))
+        copied = cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
         self.stream.wait_event(block.used)
-        there.set(staged, self.stream)
+        copied.set(staged, self.stream)
         block.copied = self.stream.record()
         computing.wait_event(block.copied)
-        return there
+        return copied
 
     def _block(self, n_bytes: int) -> Block:
-        """Lease a block: one that nobody computes with, a new one, or one that kernels must be done with."""
+        """Lease a block: if possible one that no kernel uses, else a new one, else one still in use."""
         free = [block for block in self.blocks if not block.leased]
         fitting = [block for block in free if n_bytes <= block.n_bytes <= max(4 * n_bytes, GRAIN)]
         chosen = next((block for block in fitting if block.used.done), None)
         if chosen is None and (len(free) < MOST_FREE or not fitting):
             if len(free) >= MOST_FREE:
-                # None of them is of this size.
+                # None of the free blocks has a suitable size, so that one of them is given up for a new one.
                 free[0].used.synchronize()
                 self.blocks.remove(free[0])
             chosen = Block(-(-n_bytes // GRAIN) * GRAIN)
@@ -85,8 +89,8 @@ def _staging(device: int) -> Staging:
     return Staging()
 
 
-def on_its_way(array: NDArray[Any]) -> Any:
-    """Return a copy on the current device; the host does not wait for it, kernels queued from now on do."""
+def copied_to_device(array: NDArray[Any]) -> Any:
+    """Return a copy on the current device. The host does not wait for it; kernels queued from now on do."""
     cupy, array = cupy_module(), np.ascontiguousarray(array)
     if array.size == 0:
         return cupy.empty(array.shape, array.dtype)

@@ -1,4 +1,4 @@
-"""The number and the size of a step as kernels are told them: as arguments, or where to look for them."""
+"""The number and the size of a step, which kernels are given as arguments or read from memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["StepOnDevice", "number_arguments", "size_arguments"]
 
 
 class StepOnDevice:
-    """The number and the size of a step in the memory of the device.
+    """The number and the size of a step in the memory of the device, as in common.cuh.
 
-    Stands for both where a step is recorded: the graph is replayed with the arguments that it was recorded
-    with, and only what is in memory can be another step's.
+    It takes the place of both while a step is recorded. A graph is always replayed with the arguments that it
+    was recorded with, so that only what is read from memory can differ between steps.
     """
 
     def __init__(self) -> None:
-        self.there: Any = cupy_module().empty(2)
+        self.memory: Any = cupy_module().empty(2)
 
 
 def number_arguments(step: int | StepOnDevice) -> tuple[np.uint32, Any]:
-    """Return the number of a step as kernels take it that draw random numbers."""
-    return (
-        (np.uint32(0), step.there) if isinstance(step, StepOnDevice) else (np.uint32(step & 0xFFFFFFFF), None)
-    )
+    """Return the number of a step as the arguments of a kernel that draws random numbers."""
+    if isinstance(step, StepOnDevice):
+        return np.uint32(0), step.memory
+    return np.uint32(step & 0xFFFFFFFF), None
 
 
 def size_arguments(rho: float | StepOnDevice) -> tuple[float, Any]:
-    """Return the size of a step as kernels take it that make it."""
-    return (0.0, rho.there) if isinstance(rho, StepOnDevice) else (rho, None)
+    """Return the size of a step as the arguments of a kernel that makes the step."""
+    return (0.0, rho.memory) if isinstance(rho, StepOnDevice) else (rho, None)

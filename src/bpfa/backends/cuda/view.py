@@ -1,4 +1,4 @@
-"""A view of the globals in the memory of a device, laid out as the kernels want it."""
+"""A view of the globals in the memory of a device, in the layout that the kernels need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpfa.backends.cuda.products import products_of_rows
-from bpfa.backends.cuda.rows import C_NAMES
+from bpfa.backends.cuda.rows import C_TYPES
 from bpfa.backends.cuda.runtime import cupy_module, kernel, launch
 from bpfa.model.view import GlobalView
 
@@ -20,43 +20,46 @@ TILE_FEATURES, TILE_STRIDE = 16, 17
 
 
 def features_padded(K: int) -> int:
-    """Return the number of features that the kernels see: whole groups of 64, as random words come."""
+    """Return the number of features rounded up to a multiple of 64, the group that random words serve."""
     return -(-K // 64) * 64
 
 
 def tile_numbers(D: int) -> int:
-    """Return the numbers in a tile of sixteen features."""
+    """Return how many numbers a tile of sixteen features has."""
     return -(-(D + 1) * TILE_STRIDE // 4) * 4
 
 
 def blocks_of(n: int, size: int = 256) -> int:
-    """Return how many blocks of threads n elements take."""
+    """Return how many blocks of `size` threads are needed for n elements."""
     return -(-n // size)
 
 
 @dataclass(frozen=True)
 class DeviceView:
-    """The globals as the kernels of the rows see them; of a `DevicePosterior`, or from a view on the host."""
+    """A `GlobalView` on a device, made from a `DevicePosterior` or copied from the host."""
 
     phi: Any
-    """K x D, in double precision"""
+    """K x D, in double precision."""
     v: Any
-    """K x D or K x 1, or None where it is zero"""
+    """Variance of phi, K x D or K x 1, or None where it is zero."""
     logit: Any
+    """Log odds, in double precision."""
     logit2: Any
-    """To base 2, in the precision of the kernels, for the padded features"""
+    """Log odds to base 2, in the precision of the kernels, for the padded number of features."""
     precisions: Any
-    """g_o and g_w"""
+    """g_o and g_w."""
     tiles: Any
+    """phi in tiles of sixteen features, as in tiles.cuh."""
     v_tiles: Any
+    """v in the same tiles, or None where it is zero."""
     rows: Any
-    """phi in the precision of the kernels, padded to whole groups of features"""
+    """phi in the precision of the kernels, padded features x columns."""
 
     @classmethod
     def empty(cls, K: int, D: int, real: str, *, v: Any = None) -> DeviceView:
         """Return a view for a kernel to fill."""
         cupy, KP = cupy_module(), features_padded(K)
-        # What no kernel writes must be zero: features that are not there.
+        # No kernel writes to the features that only pad the last group, so they must be zero from the start.
         new = cupy.empty if K == KP else cupy.zeros
         tiles_shape = (-(-K // TILE_FEATURES), tile_numbers(D))
         return cls(
@@ -86,9 +89,9 @@ class DeviceView:
         return filled
 
     def place(self) -> None:
-        """Bring phi and v to where the kernels of the rows look for them."""
+        """Copy phi and v into the tiles and rows that the kernels read."""
         K, D = self.phi.shape
-        function = kernel("posterior.cu", "place_view", f"REAL={C_NAMES[self.real]}")
+        function = kernel("posterior.cu", "place_view", f"REAL={C_TYPES[self.real]}")
         launch(
             function, blocks_of(K * D), 256, self.phi, self.v, 1 if self.v is None else self.v.shape[1], K, D,
             self.tiles, self.rows, self.v_tiles,
@@ -107,7 +110,7 @@ class DeviceView:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns, those that joint features add under the expected view included."""
+        """Number of columns, including those that an expected view of joint features adds."""
         return int(self.phi.shape[1])
 
     @property
@@ -117,7 +120,7 @@ class DeviceView:
 
     @property
     def v_rows(self) -> Any:
-        """Variance of phi in the precision of the kernels, features padded x columns, or None."""
+        """V in the precision of the kernels, padded features x columns, or None where it is zero."""
         if self.v is None:
             return None
         cupy, (K, D) = cupy_module(), self.phi.shape
@@ -127,14 +130,14 @@ class DeviceView:
 
     @cached_property
     def gram(self) -> Any:
-        """Products of the features, for complete rows: those of one lane after those of another."""
+        """Products of the features, for complete rows, in the order of gibbs.cu: lane by lane."""
         cupy, KP = cupy_module(), len(self.rows)
         products = products_of_rows(self.rows, self.rows).reshape(KP, KP // TILE_FEATURES, TILE_FEATURES)
         return cupy.ascontiguousarray(products.swapaxes(1, 2))
 
     @cached_property
     def gram_of_fours(self) -> Any:
-        """The same: of every lane four features after one another."""
+        """Products of the features in the order of gibbs_rows.cu: four features of every lane at a time."""
         cupy, KP = cupy_module(), len(self.rows)
         products = products_of_rows(self.rows, self.rows).reshape(KP, KP // 64, 4, TILE_FEATURES)
         return cupy.ascontiguousarray(products.swapaxes(2, 3))

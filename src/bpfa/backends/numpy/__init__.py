@@ -1,6 +1,7 @@
 """Local methods: how the variables z and w of each row are inferred given a view of the globals.
 
-One method a file, in NumPy, written to be read: they are the specification that the kernels follow.
+Each method has a file of its own. They are written in NumPy, to be read: they are the specification that the
+kernels follow.
 """
 
 from bpfa.backends.numpy.gibbs import Gibbs

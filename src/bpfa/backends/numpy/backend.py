@@ -1,4 +1,4 @@
-"""The specification as a backend: everything in NumPy, written to be read."""
+"""The backend of the specification: everything in NumPy, written to be read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,10 @@ __all__ = ["NumpyBackend"]
 
 
 class NumpyBackend(Backend):
-    """The specification that kernels are tested against."""
+    """The specification that the kernels of the other backends are tested against."""
 
     name: ClassVar[str] = "numpy"
-    methods: ClassVar[Mapping[MethodName, Any]] = {
-        "Gibbs": Gibbs,
-        "MeanField": MeanField,
-        "SpikeSlab": SpikeSlab,
-    }
+    methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return the entries of rows given which features are on."""

@@ -1,4 +1,4 @@
-"""What the local methods share: the residual, and the conditional of the slab."""
+"""What the local methods share: the residual, and the distribution of a weight whose feature is on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Residual", "slab"]
 
 
 class Residual:
-    """o (y - x phi), kept up to date while x changes one feature at a time."""
+    """The residual o (y - x phi) of every row, kept up to date while x changes one feature at a time."""
 
     def __init__(self, view: GlobalView, batch: Batch, x: Array) -> None:
         if view.phi.shape[1] != batch.n_columns:
@@ -25,9 +25,9 @@ class Residual:
         self.r = batch.values - (x @ view.phi) * batch.observed
         phi2 = view.phi**2
         self.phi2 = batch.observed @ phi2.T
-        """sum_d o_d phi_kd^2, rows x features"""
+        """sum_d o_d phi_kd^2, rows x features."""
         self.s = batch.observed @ (phi2 + view.v).T
-        """s_k = sum_d o_d (phi_kd^2 + v_kd), rows x features"""
+        """s_k = sum_d o_d (phi_kd^2 + v_kd), rows x features."""
 
     def c(self, k: int) -> Array:
         """c_k = sum_d o_d phi_kd (y_d - sum_{j != k} x_j phi_jd), for every row."""
@@ -35,13 +35,13 @@ class Residual:
         return c
 
     def set(self, k: int, x_k: Array) -> None:
-        """Give feature k new values of x."""
+        """Set x of feature k to new values."""
         self.r -= (x_k - self.x[:, k])[:, None] * (self.observed * self.phi[k])
         self.x[:, k] = x_k
 
 
 def slab(view: GlobalView, k: int, s: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Precision kappa and mean m of w_k given z_k = 1, and the log odds of z_k with w_k integrated out."""
+    """Return kappa and m of w_k given z_k = 1, and the log odds of z_k with w_k integrated out."""
     kappa = view.g_w + view.g_o * s
     m = view.g_o * c / kappa
     log_odds = view.logit[k] + (np.log(view.g_w) - np.log(kappa)) / 2 + kappa * m**2 / 2

@@ -1,4 +1,4 @@
-"""Gibbs sampling of the local variables (docs/math.md section 4): Gibbs-SSVI and Mimno-SVI use it."""
+"""Gibbs sampling of the local variables (docs/math.md section 4), for Gibbs-SSVI and Mimno-SVI."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from bpfa._support.checks import Array, check_integer, check_number
 from bpfa._support.philox import MAX_SWEEP, RowDraws
 from bpfa.backends.numpy.base import Residual, slab
 from bpfa.data import Batch
-from bpfa.model.local import LocalState, MethodName, checked_start
+from bpfa.model.local import LocalState, MethodName, RowStart, checked_start
 from bpfa.model.sums import JointSums, LocalMoments, LocalSums, Sums
 from bpfa.model.view import GlobalView
 
 __all__ = ["MOST_DROPOUT", "Gibbs"]
 
-# Share of the entries of a row that may be hidden from its chain.
+# The largest share of the entries of a row that may be hidden from its chain.
 MOST_DROPOUT = 0.9
 
 
 @dataclass(frozen=True)
 class Gibbs:
-    """A Gibbs chain for every row: `burn_in` sweeps over the features, then `n_samples` kept ones.
+    """A Gibbs chain for every row: `burn_in` sweeps over the features, then `n_samples` sweeps that are kept.
 
     Parameters
     ----------
     burn_in : int
-        Sweeps thrown away first; the paper uses 3.
+        Number of sweeps that are discarded first; the paper uses 3.
     n_samples : int
-        Sweeps whose states are averaged; the paper uses 3.
+        Number of sweeps whose states are averaged; the paper uses 3.
     blocked : bool
-        Draw z and w together, w integrated out of the odds (the default, it mixes better), or z given w and
-        then w given z, as the paper words it.
+        If true, z and w are drawn together, with w integrated out of the odds of z, which mixes better. If
+        false, z is drawn given w and then w given z, as the paper describes it.
     dropout : float
-        Share of the observed entries of a row, others at every step, that its chain does not see when sums
-        are taken, though the sums are over all of them. Features then have to predict entries, and cannot fit
-        what single ones happen to be; and the noise is what predictions are off by. At most 0.9.
+        The share of a row's observed entries, at most 0.9, that are hidden from its chain while sums are
+        taken; every step hides different ones. The sums still include all entries. The features must
+        therefore predict entries that the chain has not seen, and cannot fit the values that single entries
+        happen to have; and the noise that is learned is the error of these predictions.
 
     Examples
     --------
@@ -65,16 +66,11 @@ class Gibbs:
         check_number("dropout", self.dropout, low=0.0, high=MOST_DROPOUT)
 
     def chain(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        n_sweeps: int,
-        start: LocalState | None = None,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_sweeps: int, start: RowStart = None
     ) -> Iterator[LocalState]:
-        """Yield the state after every sweep; the arrays are overwritten by the next one.
+        """Yield the state after every sweep; the next sweep overwrites the arrays.
 
-        The chain starts from `start`, or from z = 0.
+        The chain starts from `start`, or from z = 0 by default.
         """
         shape = (len(batch), view.n_features)
         if start is None:
@@ -82,7 +78,7 @@ class Gibbs:
         else:
             state = checked_start(start, batch, view.n_features)
         if not self.blocked:
-            # The odds of z are taken given w, so that an idle w must be there: draw it from its prior.
+            # The odds of z are computed given w, for which idle weights are needed: draw them from the prior.
             idle = draws.normal(0, view.n_features) / np.sqrt(view.g_w)
             np.copyto(state.w, idle, where=state.z == 0)
         residual = Residual(view, batch, state.x)
@@ -93,6 +89,7 @@ class Gibbs:
     def _sweep(
         self, view: GlobalView, residual: Residual, state: LocalState, draws: RowDraws, sweep: int
     ) -> None:
+        """Draw z and w of every feature in turn."""
         uniform = draws.uniform(sweep, view.n_features)
         normal = draws.normal(sweep, view.n_features)
         for k in range(view.n_features):
@@ -108,21 +105,15 @@ class Gibbs:
             residual.set(k, np.where(z, state.w[:, k], 0.0))
 
     def sums(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None = None,
-        *,
-        joint: bool = False,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:
         """Return the sums over the rows of a batch, averaged over the kept sweeps."""
         return self.sums_and_state(view, batch, draws, start, joint=joint)[0]
 
     def sums_and_state(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None, *, joint: bool
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart, *, joint: bool
     ) -> tuple[Sums, LocalState]:
-        """Return the sums, for joint features or not, and the last state, from which a chain can go on."""
+        """Return the sums and the last state, from which the chains can continue."""
         form: type[JointSums] | type[LocalSums] = JointSums if joint else LocalSums
         kept: list[Any] = []
         seen = batch.without(draws.dropped(self.dropout, batch.n_columns)) if self.dropout else batch
@@ -131,21 +122,21 @@ class Gibbs:
         return form.average(kept), state
 
     def row_moments(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None
     ) -> LocalMoments:
-        """Return the rows' own posterior: moments averaged over the kept sweeps."""
+        """Return the moments of each row's local variables, averaged over the kept sweeps."""
         states = self._kept(view, batch, draws, self.n_samples, start)
         kept = [moments(view, state) for state in states]
         return LocalMoments(*(sum(moment) / len(kept) for moment in zip(*kept, strict=True)))
 
     def _kept(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: RowStart
     ) -> Iterator[LocalState]:
-        """Yield the states after the burn-in; the arrays are overwritten by the next one."""
+        """Yield the states after the burn-in; the next sweep overwrites the arrays."""
         yield from islice(self.chain(view, batch, draws, self.burn_in + n_samples, start), self.burn_in, None)
 
     def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: RowStart = None
     ) -> Iterator[Array]:
         """Yield draws of x = z w: `n_samples` successive states after the burn-in."""
         for state in self._kept(view, batch, draws, n_samples, start):
@@ -153,6 +144,6 @@ class Gibbs:
 
 
 def moments(view: GlobalView, state: LocalState) -> LocalMoments:
-    """Moments of one state of the chain, its idle weights integrated out: E[w^2 | z = 0] = 1/g_w."""
+    """Return the moments of a state, with idle weights integrated out: E[w^2 | z = 0] = 1/g_w."""
     x2 = state.x**2
     return LocalMoments(z=state.z.copy(), x=state.x, zw2=x2, w2=x2 + (1 - state.z) / view.g_w)

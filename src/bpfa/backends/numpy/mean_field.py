@@ -1,4 +1,4 @@
-"""Mean field, q(z) q(w) (docs/math.md section 4): MF-SVI and MF-SSVI use it."""
+"""Mean field, q(z) q(w) (docs/math.md section 4), for MF-SVI and MF-SSVI."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["MeanField"]
 
 
 class MeanField(Variational):
-    """z and w independent under q: z_ik ~ Bernoulli(theta_ik), w_ik ~ N(m_ik, 1/kappa_ik).
+    """z and w are independent under q: z_ik ~ Bernoulli(theta_ik), w_ik ~ N(m_ik, 1/kappa_ik).
 
     Parameters
     ----------
     n_sweeps : int
-        Sweeps over the features.
+        Number of sweeps over the features.
 
     Examples
     --------
@@ -37,18 +37,18 @@ class MeanField(Variational):
     def update(
         self, view: GlobalView, k: int, s: Array, c: Array, theta: Array
     ) -> tuple[Array, Array, Array]:
-        """Set w's factor to its optimum given theta, then theta to its own."""
+        """Return the optimal factor of w given the old theta, and the optimal theta given that factor."""
         kappa = view.g_w + view.g_o * theta * s
         m = view.g_o * theta * c / kappa
         theta = expit(view.logit[k] + view.g_o * (m * c - (m**2 + 1 / kappa) * s / 2))
         return theta, m, kappa
 
     def w2(self, view: GlobalView, q: LocalPosterior) -> Array:
-        """E[w^2] = m^2 + 1/kappa, whatever z is."""
+        """Return E[w^2] = m^2 + 1/kappa, which does not depend on z."""
         w2: Array = q.m**2 + 1 / q.kappa
         return w2
 
     def weight_terms(self, view: GlobalView, q: LocalPosterior) -> Array:
-        """Minus the divergence of N(m, 1/kappa) from the prior N(0, 1/g_w)."""
+        """Return minus the divergence of N(m, 1/kappa) from the prior N(0, 1/g_w)."""
         terms: Array = (np.log(view.g_w / q.kappa) + 1 - view.g_w * (q.m**2 + 1 / q.kappa)) / 2
         return terms

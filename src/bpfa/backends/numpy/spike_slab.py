@@ -1,4 +1,4 @@
-"""Spike and slab after Titsias & Lazaro-Gredilla (docs/math.md section 4), for Titsias-SVI and -SSVI."""
+"""Spike and slab by Titsias & Lazaro-Gredilla (docs/math.md section 4), for Titsias-SVI and Titsias-SSVI."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["SpikeSlab"]
 
 
 class SpikeSlab(Variational):
-    """z and w dependent under q: w_ik | z_ik = 1 ~ N(m_ik, 1/kappa_ik), w_ik | z_ik = 0 ~ N(0, 1/g_w).
+    """w depends on z under q: w_ik | z_ik = 1 ~ N(m_ik, 1/kappa_ik), and w_ik | z_ik = 0 ~ N(0, 1/g_w).
 
     Parameters
     ----------
     n_sweeps : int
-        Sweeps over the features.
+        Number of sweeps over the features.
 
     Examples
     --------
@@ -38,16 +38,16 @@ class SpikeSlab(Variational):
     def update(
         self, view: GlobalView, k: int, s: Array, c: Array, theta: Array
     ) -> tuple[Array, Array, Array]:
-        """Set the joint factor of z and w to its optimum, in which the old theta has no part."""
+        """Return the optimal joint factor of z and w, which does not depend on the old theta."""
         kappa, m, log_odds = slab(view, k, s, c)
         return expit(log_odds), m, kappa
 
     def w2(self, view: GlobalView, q: LocalPosterior) -> Array:
-        """E[w^2] = theta (m^2 + 1/kappa) + (1 - theta) / g_w."""
+        """Return E[w^2] = theta (m^2 + 1/kappa) + (1 - theta) / g_w."""
         w2: Array = q.theta * (q.m**2 + 1 / q.kappa) + (1 - q.theta) / view.g_w
         return w2
 
     def weight_terms(self, view: GlobalView, q: LocalPosterior) -> Array:
-        """Minus the divergence of N(m, 1/kappa) from the prior where z = 1; the slab at rest has none."""
+        """Return minus theta times the divergence of N(m, 1/kappa) from the prior; z = 0 adds nothing."""
         terms: Array = q.theta * (np.log(view.g_w / q.kappa) + 1 - view.g_w * (q.m**2 + 1 / q.kappa)) / 2
         return terms

@@ -1,4 +1,4 @@
-"""Coordinate ascent over the local variables of each row, shared by mean field and spike-and-slab."""
+"""Coordinate ascent over the local variables of each row, shared by mean field and spike and slab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import MAX_SWEEP, RowDraws
 from bpfa.backends.numpy.base import Residual
 from bpfa.data import Batch
-from bpfa.model.local import LocalPosterior, LocalState, MethodName, checked_start
+from bpfa.model.local import LocalPosterior, LocalState, MethodName, RowStart, checked_start
 from bpfa.model.sums import LocalMoments, Sums, sums_of
 from bpfa.model.view import GlobalView
 
@@ -23,12 +23,13 @@ __all__ = ["Variational"]
 
 @dataclass(frozen=True)
 class Variational(ABC):
-    """A factorised q(z_ik, w_ik), each factor in turn set to its optimum; the local bound never falls.
+    """A factorised q(z_ik, w_ik), whose factors are set to their optima in turn; the bound never falls.
 
     Parameters
     ----------
     n_sweeps : int
-        Sweeps over the features. A fixed number, so that a row's result does not depend on its batch.
+        Number of sweeps over the features. It is fixed, so that the result for a row does not depend on the
+        other rows of its batch.
     """
 
     kind: ClassVar[MethodName]
@@ -42,7 +43,7 @@ class Variational(ABC):
     def update(
         self, view: GlobalView, k: int, s: Array, c: Array, theta: Array
     ) -> tuple[Array, Array, Array]:
-        """Return theta, m and kappa of feature k at their optimum, given c and, where it matters, theta."""
+        """Return the optimal theta, m and kappa of feature k, given s, c and the old theta."""
 
     @abstractmethod
     def w2(self, view: GlobalView, q: LocalPosterior) -> Array:
@@ -52,10 +53,10 @@ class Variational(ABC):
     def weight_terms(self, view: GlobalView, q: LocalPosterior) -> Array:
         """Return E[log p(w) - log q(w)], rows x features."""
 
-    def fit(self, view: GlobalView, batch: Batch, start: LocalState | None = None) -> LocalPosterior:
+    def fit(self, view: GlobalView, batch: Batch, start: RowStart = None) -> LocalPosterior:
         """Return the local posterior after `n_sweeps` sweeps.
 
-        The start is x = 0 with theta = 1: each feature is first judged as if it were on.
+        By default they start from x = 0 and theta = 1, so that each feature is first judged as if it were on.
         """
         shape = (len(batch), view.n_features)
         if start is None:
@@ -72,29 +73,23 @@ class Variational(ABC):
         return q
 
     def moments(self, view: GlobalView, q: LocalPosterior) -> LocalMoments:
-        """Moments of the local posterior."""
+        """Return the moments of the local posterior."""
         return LocalMoments(z=q.theta, x=q.x, zw2=q.theta * (q.m**2 + 1 / q.kappa), w2=self.w2(view, q))
 
     def sums(
-        self,
-        view: GlobalView,
-        batch: Batch,
-        draws: RowDraws,
-        start: LocalState | None = None,
-        *,
-        joint: bool = False,
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:
-        """Return the sums over the rows of a batch; nothing is drawn."""
+        """Return the sums over the rows of a batch; no random numbers are drawn."""
         return sums_of(view, batch, self.row_moments(view, batch, draws, start), joint=joint)
 
     def row_moments(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None
     ) -> LocalMoments:
-        """Return the rows' own posterior; nothing is drawn."""
+        """Return the moments of each row's local variables; no random numbers are drawn."""
         return self.moments(view, self.fit(view, batch, start))
 
     def samples(
-        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: LocalState | None = None
+        self, view: GlobalView, batch: Batch, draws: RowDraws, n_samples: int, start: RowStart = None
     ) -> Iterator[Array]:
         """Yield independent draws of x = z w from the local posterior."""
         q = self.fit(view, batch, start)
@@ -103,15 +98,15 @@ class Variational(ABC):
             yield np.where(z, q.m + draws.normal(sample, view.n_features) / np.sqrt(q.kappa), 0.0)
 
     def bound(self, view: GlobalView, batch: Batch, q: LocalPosterior) -> Array:
-        """Local bound of each row: E_q[log p(y, z, w | globals) - log q(z, w)].
+        """Return the local bound of each row: E_q[log p(y, z, w | globals) - log q(z, w)].
 
         Under a sampled view it is a lower bound of log p(y | globals). Under an expected view it is the same
         expression at the view's g_o, g_w and logit, with the uncertainty of phi taken into account.
         """
-        sums = [batch.observed @ (view.phi**2).T, batch.observed @ (view.phi**2 + view.v).T]
+        phi2, s = batch.observed @ (view.phi**2).T, batch.observed @ (view.phi**2 + view.v).T
         x, zw2 = q.x, q.theta * (q.m**2 + 1 / q.kappa)
         residual = batch.values - (x @ view.phi) * batch.observed
-        squared_error = (residual**2).sum(axis=1) + (zw2 * sums[1] - x**2 * sums[0]).sum(axis=1)
+        squared_error = (residual**2).sum(axis=1) + (zw2 * s - x**2 * phi2).sum(axis=1)
         n_observed = batch.observed.sum(axis=1)
         likelihood = n_observed / 2 * np.log(view.g_o / (2 * np.pi)) - view.g_o / 2 * squared_error
         # log pi = logit - log(1 + e^logit) and log(1 - pi) = -log(1 + e^logit)

@@ -47,15 +47,15 @@ __device__ inline Number& at_shared(unsigned address) {
 
 // The number and the size of a step, in the memory of the device. A recorded graph of kernels is replayed with the
 // arguments it was recorded with, so what differs between steps must be read from memory. Other launches pass both as
-// arguments and a null pointer instead of a Moment.
-struct Moment {
+// arguments and a null pointer instead of a StepOnDevice.
+struct StepOnDevice {
   double rho;
   unsigned step;
 };
 
 // Called wherever the number of the step is needed, because keeping it in a register throughout a kernel would leave
 // one register fewer for everything else.
-__device__ inline unsigned step_of(const Moment* moment, unsigned step) { return moment ? moment->step : step; }
+__device__ inline unsigned step_of(const StepOnDevice* stored, unsigned step) { return stored ? stored->step : step; }
 
 // --- random numbers: see src/bpfa/_support/philox.py ----------------------------------------------------------
 

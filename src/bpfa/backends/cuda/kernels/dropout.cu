@@ -11,13 +11,13 @@
 // `dropout`.
 extern "C" __global__ void drop_entries(const real* values, const unsigned char* observed, const int64* ids,
                                         const int64* bases, const int* offsets, int64 n_rows, int D, unsigned dropout,
-                                        unsigned key0, unsigned key1, unsigned step_number, const Moment* moment,
+                                        unsigned key0, unsigned key1, unsigned step_number, const StepOnDevice* stored,
                                         real* visible_values, unsigned char* visible) {
   FOR_ROWS(row, n_rows) {
     const int64 base = bases ? bases[ids[row]] : row * D;
     for (int d = threadIdx.x % 32; d < D; d += 32) {
       // Sweeps are counted from 1, so the words of sweep 0 are free to decide which columns are dropped.
-      const uint4 words = row_words(UNIFORM, 0, ids[row], step_of(moment, step_number), d / 64, d % 16, key0, key1);
+      const uint4 words = row_words(UNIFORM, 0, ids[row], step_of(stored, step_number), d / 64, d % 16, key0, key1);
       const int64 at = base + offsets[d];
       const bool is_visible = (observed == nullptr || observed[at]) && word_of(words, d % 64 / 16) >= dropout;
       visible_values[row * D + d] = is_visible ? values[at] : 0;
@@ -28,10 +28,11 @@ extern "C" __global__ void drop_entries(const real* values, const unsigned char*
 
 // Computes the residuals of the kept samples over all observed entries, their sum of squares for each row, and which
 // and how many entries are observed.
-extern "C" __global__ void whole_rows(const real* values, const unsigned char* observed, const int64* ids,
-                                      const int64* bases, const int* offsets, int64 n_rows, int n_samples, int K, int D,
-                                      const real* phi, const int* counts, const Entry* entries, real* residuals,
-                                      unsigned short* masks, double* squares, int* n_observed) {
+extern "C" __global__ void residuals_of_whole_rows(const real* values, const unsigned char* observed, const int64* ids,
+                                                   const int64* bases, const int* offsets, int64 n_rows, int n_samples,
+                                                   int K, int D, const real* phi, const int* counts,
+                                                   const Entry* entries, real* residuals, unsigned short* masks,
+                                                   double* squares, int* n_observed) {
   const int lane = threadIdx.x % 32, n_words = (D + 15) / 16;
   FOR_ROWS(row, n_rows) {
     const int64 base = bases ? bases[ids[row]] : row * D;

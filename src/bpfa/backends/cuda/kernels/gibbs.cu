@@ -51,8 +51,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
     // For complete rows only: the rows as a dense matrix, and their correlations with the features.
     const real* dense, const real* correlations,
     // The chain.
-    unsigned key0, unsigned key1, unsigned step, const Moment* moment, int first_sweep, int burn_in, int n_samples,
-    const real* start_z, const real* start_w,
+    unsigned key0, unsigned key1, unsigned step, const StepOnDevice* stored, int first_sweep, int burn_in,
+    int n_samples, const real* start_z, const real* start_w,
     // The results; each pointer may be null.
     int* counts, Entry* entries, real* residuals, unsigned short* masks, double* squares, int* n_observed,
     real* posterior, real* state) {
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
     // The odds of z are conditional on w, so features that are off need a w too. At the start of a chain it is drawn
     // from its prior; a chain that is continued brings it along.
     for (int g = 0; g < KP / 64; ++g) {
-      const uint4 words = row_words(NORMAL, 0, id, step_of(moment, step), g, half_lane, key0, key1);
+      const uint4 words = row_words(NORMAL, 0, id, step_of(stored, step), g, half_lane, key0, key1);
       for (int j = 0; j < 4; ++j) {
         const int k = 64 * g + 16 * j + half_lane;
         const bool known = start_z && live && k < K && (start_z[row * K + k] != 0 || first_sweep > 1);
@@ -160,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs(
     for (int sweep = 0; sweep < burn_in + n_samples; ++sweep) {
 #pragma unroll 1
       for (int g = 0; g < KP / 64; ++g) {
-        uint4 uniforms = row_words(UNIFORM, first_sweep + sweep, id, step_of(moment, step), g, half_lane, key0, key1);
-        uint4 normals = row_words(NORMAL, first_sweep + sweep, id, step_of(moment, step), g, half_lane, key0, key1);
+        uint4 uniforms = row_words(UNIFORM, first_sweep + sweep, id, step_of(stored, step), g, half_lane, key0, key1);
+        uint4 normals = row_words(NORMAL, first_sweep + sweep, id, step_of(stored, step), g, half_lane, key0, key1);
 #pragma unroll kUnrolledParts
         for (int part = 0; part < 4; ++part) {
           const int b = 4 * g + part, k = 16 * b + half_lane;

@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
     const real* values, const unsigned char* observed, const int64* ids, const int64* bases, const int* offsets,
     int64 n_rows, int K, int D, const real* phi_tiles, const real* v_tiles, const real* phi_rows, const real* gram,
     const real* phi2_all, const real* s_all, const real* logit2, const double* precisions, const real* dense,
-    const real* correlations, unsigned key0, unsigned key1, unsigned step, const Moment* moment, int first_sweep,
+    const real* correlations, unsigned key0, unsigned key1, unsigned step, const StepOnDevice* stored, int first_sweep,
     int burn_in, int n_samples, const real* start_z, const real* start_w, int* counts, Entry* entries, real* residuals,
     unsigned short* masks, double* squares, int* n_observed, real* posterior, real* state,
     // For complete rows only: how many rows of the Gram matrix are kept in shared memory.
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
 #pragma unroll 1
       for (int group = 0; group < KP / 64; ++group) {
         uint4 uniforms =
-            row_words(UNIFORM, first_sweep + sweep, id, step_of(moment, step), group, half_lane, key0, key1);
+            row_words(UNIFORM, first_sweep + sweep, id, step_of(stored, step), group, half_lane, key0, key1);
         uint4 normals;
         // Normal numbers are computed only if a feature of this group is on or was on.
         bool normals_known = false;
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gibbs_rows(
           unsigned pending = __ballot_sync(EVERY_LANE, may_change);
           if (pending == 0) continue;
           if (!normals_known) {
-            normals = row_words(NORMAL, first_sweep + sweep, id, step_of(moment, step), group, half_lane, key0, key1);
+            normals = row_words(NORMAL, first_sweep + sweep, id, step_of(stored, step), group, half_lane, key0, key1);
             normals_known = true;
           }
           const real variance = odds.gain * inverse_half_g_o2;

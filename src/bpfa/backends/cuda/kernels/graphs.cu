@@ -9,15 +9,15 @@ __device__ inline void copy(int64 n, const int64* from, int64* to) {
 }
 
 // Copies the four arrays of a posterior, in words of eight bytes. Before a replay it also copies the ids of the rows
-// and sets the moment; afterwards `moment` is null and n_ids is zero.
+// and stores the number and the size of the step; afterwards `stored` is null and n_ids is zero.
 extern "C" __global__ void copy_step(int64 n_ab, const int64* ab, int64* to_ab, int64 n_state, const int64* state,
                                      int64* to_state, int64 n_precision, const int64* precision, int64* to_precision,
                                      int64 n_linear, const int64* linear, int64* to_linear, int64 n_ids,
-                                     const int64* ids, int64* to_ids, double rho, unsigned step, Moment* moment) {
+                                     const int64* ids, int64* to_ids, double rho, unsigned step, StepOnDevice* stored) {
   copy(n_ab, ab, to_ab);
   copy(n_state, state, to_state);
   copy(n_precision, precision, to_precision);
   copy(n_linear, linear, to_linear);
   copy(n_ids, ids, to_ids);
-  if (moment && blockIdx.x == 0 && threadIdx.x == 0) *moment = {rho, step};
+  if (stored && blockIdx.x == 0 && threadIdx.x == 0) *stored = {rho, step};
 }

@@ -5,8 +5,8 @@
 
 class Row {
  public:
-  // The amount of shared memory that a row needs, counted in numbers; a multiple of four. The function shape_of in
-  // backends/cuda/gibbs.py must agree.
+  // The amount of shared memory that a row needs, counted in numbers; a multiple of four. The function gibbs_shape in
+  // backends/cuda/launch_shapes.py must agree.
   __device__ static int numbers(int D) { return 2 * padded_columns(D); }
 
   __device__ Row(real* memory, int half_lane, int half)

@@ -8,7 +8,7 @@
 class Row {
  public:
   // The amount of shared memory that a row needs, counted in numbers: the offsets of its columns in a tile. The
-  // function shape_of in backends/cuda/gibbs.py must agree.
+  // function gibbs_shape in backends/cuda/launch_shapes.py must agree.
   __device__ static int numbers(int) { return (OBSERVED * sizeof(int) + sizeof(real) - 1) / sizeof(real); }
 
   __device__ Row(real* memory, int half_lane, int half)

@@ -51,10 +51,10 @@ __device__ double digamma(double x) {
 
 // Fills in the log odds and the precisions of a view, either drawn or expected. One thread computes the log odds of one
 // feature, and the thread after the last padded feature computes the precisions.
-extern "C" __global__ void view_beside(const double* ab, const double* state, int K, bool sampled, unsigned key0,
-                                       unsigned key1, unsigned step, const Moment* moment, double* logit, real* logit2,
-                                       double* precisions) {
-  step = step_of(moment, step);
+extern "C" __global__ void view_except_features(const double* ab, const double* state, int K, bool sampled,
+                                                unsigned key0, unsigned key1, unsigned step, const StepOnDevice* stored,
+                                                double* logit, real* logit2, double* precisions) {
+  step = step_of(stored, step);
   const int k = blockIdx.x * blockDim.x + threadIdx.x;
   const int KP = (K + 63) / 64 * 64;
   if (k < K) {
@@ -94,8 +94,8 @@ extern "C" __global__ void place_view(const double* phi, const double* v, int v_
 // Fills in phi for independent features: a draw, or the mean.
 extern "C" __global__ void view_factorised(const double* tau, int tau_columns, const double* mu, int K, int D,
                                            bool sampled, unsigned key0, unsigned key1, unsigned step,
-                                           const Moment* moment, double* phi, real* tiles, real* rows) {
-  step = step_of(moment, step);
+                                           const StepOnDevice* stored, double* phi, real* tiles, real* rows) {
+  step = step_of(stored, step);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= K * D) return;
   const int k = i / D, d = i % D;
@@ -141,9 +141,9 @@ extern "C" __global__ void __launch_bounds__(256)
 // transpose: solves L t = h, and then L^T phi = t + noise.
 extern "C" __global__ void view_joint(const double* factors, const double* transposed, int64 factor_stride,
                                       const double* h, int K, int D, bool sampled, unsigned key0, unsigned key1,
-                                      unsigned step, const Moment* moment, double* phi) {
+                                      unsigned step, const StepOnDevice* stored, double* phi) {
   extern __shared__ double t[];
-  step = step_of(moment, step);
+  step = step_of(stored, step);
   const int d = blockIdx.x;
   const double* factor = factors + d * factor_stride;
   const double* columns = transposed + d * factor_stride;
@@ -203,13 +203,13 @@ __device__ inline double block_sum(double x, double* shared) {
 // error, or null if there is none. `all_w2` is the sum of E[w^2] over all weights, or null if the weights of features
 // that are off follow their prior.
 extern "C" __global__ void __launch_bounds__(256)
-    step_beside(const double* ab, const double* state, const double* n, const double* total_zw2, const double* scalars,
-                const double* extra, const double* all_w2, const int* bad, const double* precisions, int K,
-                int n_samples, double batch_rows, double total_rows, double a0, double b0, double c0, double d0,
-                double e0, double f0, bool active, double rho, double step, const Moment* moment, double* new_ab,
-                double* new_state) {
+    step_except_features(const double* ab, const double* state, const double* n, const double* total_zw2,
+                         const double* scalars, const double* extra, const double* all_w2, const int* bad,
+                         const double* precisions, int K, int n_samples, double batch_rows, double total_rows,
+                         double a0, double b0, double c0, double d0, double e0, double f0, bool active, double rho,
+                         double step, const StepOnDevice* stored, double* new_ab, double* new_state) {
   __shared__ double shared[256];
-  if (moment) rho = moment->rho, step = moment->step;
+  if (stored) rho = stored->rho, step = stored->step;
   const bool refuse = refused(state, bad, precisions);
   const double scale = total_rows / batch_rows;
   double own_n = 0, own_zw2 = 0, own_active = 0;
@@ -243,9 +243,9 @@ __device__ inline double in_column(const double* array, int n_columns, int k, in
 extern "C" __global__ void step_factorised(const double* tau, int tau_columns, const double* mu, const double* T,
                                            const double* X2, int T_columns, const double* xr, const double* phi,
                                            const double* state, const int* bad, const double* precisions, int K, int D,
-                                           int n_samples, double scale, double rho, const Moment* moment,
+                                           int n_samples, double scale, double rho, const StepOnDevice* stored,
                                            double* new_tau, int new_tau_columns, double* new_mu) {
-  if (moment) rho = moment->rho;
+  if (stored) rho = stored->rho;
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= K * D) return;
   const int k = i / D, d = i % D;
@@ -264,9 +264,9 @@ extern "C" __global__ void step_factorised(const double* tau, int tau_columns, c
 // A step of joint features: P of matrix blockIdx.y, and h.
 extern "C" __global__ void step_joint(const double* P, int n_old, const double* h, const double* XX, int n_sums,
                                       const double* XY, const double* state, const int* bad, const double* precisions,
-                                      int K, int D, int n_samples, double scale, double rho, const Moment* moment,
+                                      int K, int D, int n_samples, double scale, double rho, const StepOnDevice* stored,
                                       double* new_P, double* new_h) {
-  if (moment) rho = moment->rho;
+  if (stored) rho = stored->rho;
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const bool refuse = refused(state, bad, precisions);
   const double s_g_o = scale * precisions[0] / n_samples;

@@ -53,9 +53,9 @@ class Row {
   // by those of the next lane.
   static constexpr int kGramNumbers = 16 * FEATURE_TILES;
 
-  // The amounts of shared memory that a block and a row need, counted in numbers; rows_shape_of in
-  // backends/cuda/gibbs.py must agree. The memory of a row is an odd multiple of sixteen numbers, so that the two rows
-  // of a warp are in different banks.
+  // The amounts of shared memory that a block and a row need, counted in numbers; gibbs_rows_shape in
+  // backends/cuda/launch_shapes.py must agree. The memory of a row is an odd multiple of sixteen numbers, so that the
+  // two rows of a warp are in different banks.
   __device__ static int block_numbers(int n_resident) { return (4 + n_resident) * kGramNumbers; }
   __device__ static int row_numbers() { return kGramNumbers / 32 * 32 + 16; }
 

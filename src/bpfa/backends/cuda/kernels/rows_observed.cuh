@@ -23,8 +23,9 @@ class Row {
   __device__ static int stride(int KP) { return 1 << (32 - __clz(KP - 1)); }
   __device__ static int swizzle(int d) { return d % 2 * 16 + d / 2 % 16; }
   __device__ static int block_numbers(int D, int KP) { return (D + 1) * stride(KP) + slack(KP) + KP; }
-  // The shared memory of a row, counted in numbers like that of a block; rows_shape_of in backends/cuda/gibbs.py must
-  // agree with both. It is an odd multiple of sixteen numbers, so that the two rows of a warp are in different banks.
+  // The shared memory of a row, counted in numbers like that of a block; gibbs_rows_shape in
+  // backends/cuda/launch_shapes.py must agree with both. It is an odd multiple of sixteen numbers, so that the two rows
+  // of a warp are in different banks.
   __device__ static int row_numbers(int KP) { return (2 * KP + kResidual + kAddressNumbers + 31) / 32 * 32 + 16; }
 
   __device__ Row(const real* block_memory, real* memory, int half_lane, int D, int KP)

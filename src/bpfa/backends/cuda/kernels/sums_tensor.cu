@@ -3,7 +3,7 @@
 // precision.
 //
 // Variants, selected by macro: SQUARES is 0 for sum_i x_ik r_id together with the sums for features and for rows alone,
-// and 1 for sum_i o_id x_ik^2; TILES, the number of tiles of eight columns; PLACES, the number of buffers in shared
+// and 1 for sum_i o_id x_ik^2; TILES, the number of tiles of eight columns; BUFFERS, the number of buffers in shared
 // memory for 32 rows each: 2, or 1 if there is little shared memory.
 #include "common.cuh"
 #include "tensor.cuh"
@@ -14,8 +14,8 @@
 #ifndef TILES
 #define TILES 8
 #endif
-#ifndef PLACES
-#define PLACES 2
+#ifndef BUFFERS
+#define BUFFERS 2
 #endif
 
 // A block computes the sums for 256 features and 64 columns. The features that are on in most rows may all be in one
@@ -40,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
                 int K, int D, float* partial, float* partial_n, float* partial_total, double* partial_rows) {
   extern __shared__ float4 shared[];
   float* rounds = reinterpret_cast<float*>(shared);
-  unsigned* tiles_used = reinterpret_cast<unsigned*>(rounds + PLACES * kRoundNumbers);
-  int* users = reinterpret_cast<int*>(tiles_used + PLACES * kWarps);
+  unsigned* tiles_used = reinterpret_cast<unsigned*>(rounds + BUFFERS * kRoundNumbers);
+  int* users = reinterpret_cast<int*>(tiles_used + BUFFERS * kWarps);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int k0 = kFeatures * blockIdx.y, d0 = kColumns * blockIdx.z;
   // Blocks take rounds of rows in turn instead of a contiguous range each. Adjacent rows, such as the patches of one
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
   for (int group = 0; group < n_groups; ++group) {
 #pragma unroll 1
     for (int sample = 0; sample < n_samples; sample += kTogether) {
-      if (PLACES == 1 && (!SQUARES || sample == 0)) __syncthreads();
+      if (BUFFERS == 1 && (!SQUARES || sample == 0)) __syncthreads();
       store_round(buffer);
       next_sample += kTogether;
       if (next_sample >= n_samples) {
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps)
       __syncthreads();
       unsigned x_at = own_x + buffer * kRoundNumbers * 4, data_at = own_data + buffer * kRoundNumbers * 4;
       unsigned used_at = own_used + buffer * kWarps * 4;
-      buffer ^= PLACES - 1;
+      buffer ^= BUFFERS - 1;
       if (!columns_here) continue;
       // Tensor cores truncate sums instead of rounding them, so that errors would accumulate. They therefore add up 32
       // rows only, and the results are added by ordinary instructions.
