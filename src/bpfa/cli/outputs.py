@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import typer
+
 from bpfa._support.files import check_writable, whole_files
 
 __all__ = ["Outputs"]
@@ -34,6 +36,11 @@ class Outputs:
         self.force = force
         self._names: dict[Path, str] = {}
         self._writers: dict[Path, Callable[[Path], object]] = {}
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Outputs:
+        """Return the files of a command, none as yet, by its options."""
+        return cls(force=context.params["force"])
 
     def claim(self, name: str, path: Path) -> None:
         """Announce a file at the start of a command, and refuse it if it cannot or must not be written.

@@ -16,7 +16,7 @@ except ImportError as error:
 
 import bpfa
 from bpfa.cli import demo, doctor, images, report, tables
-from bpfa.cli.options import LIBRARY_NAMES
+from bpfa.cli.options import in_terms_of_options
 
 __all__ = ["main"]
 
@@ -33,8 +33,6 @@ USERS_ERRORS = (
     NotADirectoryError,
     PermissionError,
 )
-
-OPTION_NAMES = {name: option.replace("_", "-") for option, name in LIBRARY_NAMES.items()}
 
 app = typer.Typer(
     name="bpfa",
@@ -121,20 +119,11 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror and error.filename:
         _print_line(f"{error.filename}: {error.strerror}")
     elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)):
-        _print_line(_in_terms_of_options(str(error)))
+        _print_line(in_terms_of_options(str(error)))
     else:
         way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"
         _print_line(f"{type(error).__name__}: {error}. {way_out}")
     return BAD_INPUT if isinstance(error, USERS_ERRORS) else FAILED
-
-
-def _in_terms_of_options(text: str) -> str:
-    """Return a message that calls the argument it begins with by the name of its command-line option."""
-    name, equals, rest = text.partition("=")
-    if not equals or name not in OPTION_NAMES:
-        return text
-    # A flag is either given or not, and has no value to show.
-    return f"--{OPTION_NAMES[name]}{rest.removeprefix('True') if rest.startswith('True') else ' ' + rest}"
 
 
 def _print_line(text: str) -> None:
