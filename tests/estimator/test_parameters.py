@@ -13,7 +13,7 @@ from bpfa import BPFA, Priors
 from bpfa._support import parameters as kinds
 from bpfa._support import threads
 from bpfa._support.parameters import declarations, kind_of, summary_of
-from bpfa.estimator.parameters import Device, Parameters, check_parameters
+from bpfa.estimator.parameters import Device, Parameters, check_parameters, constraints_of
 
 DECLARED = declarations(Parameters)
 X = bpfa.draw_data(60, 5, 3, g_o=100.0, g_w=1.0, seed=0).y
@@ -172,6 +172,17 @@ def test_scikit_learn_accepts_the_same(name, value):
 def test_scikit_learn_refuses_the_same(name, value):
     # It has no way to state which names are those of devices.
     assert scikit_learn_accepts(name, value) == (name == "device" and isinstance(value, str))
+
+
+@pytest.mark.parametrize("high", [np.inf, 1.0])
+@pytest.mark.parametrize("open_low", [False, True])
+def test_scikit_learn_knows_every_form_of_range(high, open_low):
+    kind = kinds.Number(low=0.0, high=high, open_low=open_low)
+    for value in inside(kind):
+        validate_parameter_constraints({"x": constraints_of(kind)}, {"x": value}, caller_name="test")
+    for value in outside(kind):
+        with pytest.raises(InvalidParameterError):
+            validate_parameter_constraints({"x": constraints_of(kind)}, {"x": value}, caller_name="test")
 
 
 class TestJobs:

@@ -34,7 +34,15 @@ from bpfa.model.features import FEATURES
 from bpfa.model.posterior import WEIGHT_PRECISIONS
 from bpfa.model.priors import Priors
 
-__all__ = ["DEFAULTS", "NOISE", "Parameters", "check_parameters", "scikit_learn_constraints"]
+__all__ = [
+    "DEFAULTS",
+    "NOISE",
+    "Device",
+    "Parameters",
+    "check_parameters",
+    "constraints_of",
+    "scikit_learn_constraints",
+]
 
 NOISE = ("columns", "shared")
 
@@ -175,12 +183,13 @@ def scikit_learn_constraints() -> dict[str, list[Any]]:
     express: it takes True for the integer 1, and it does not know the names of the devices.
     """
     return {
-        name: [*_constraints(kind_of(parameter)), *([None] if parameter.metadata["optional"] else [])]
+        name: [*constraints_of(kind_of(parameter)), *([None] if parameter.metadata["optional"] else [])]
         for name, parameter in declarations(Parameters).items()
     }
 
 
-def _constraints(kind: Kind) -> list[Any]:
+def constraints_of(kind: Kind) -> list[Any]:
+    """Return a kind of parameter in the form of scikit-learn's constraints, any of which a value may satisfy."""
     if isinstance(kind, Integer):
         return [Interval(Integral, kind.low, kind.high, closed="left" if kind.high is None else "both")]
     if isinstance(kind, Number):
