@@ -132,11 +132,13 @@ class Seed:
         """Return the value as it is."""
         if isinstance(value, np.random.RandomState):
             return value
+        expected = f"a seed from 0 to {self.high}"
         try:
             check_integer(name, value, low=0, high=self.high)
-        except (TypeError, ValueError) as error:
-            expected = f"a seed from 0 to {self.high}, a RandomState, or None"
-            raise type(error)(f"{name}={value!r}: expected {expected}") from None
+        except ValueError:
+            raise ValueError(f"{name}={value!r}: expected {expected}") from None
+        except TypeError:
+            raise TypeError(f"{name}={value!r}: expected {expected}, a RandomState, or None") from None
         return value
 
 

@@ -46,6 +46,8 @@ def demo(
     from bpfa.report.pictures import colour_map
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"FOLDER {folder}: a file; expected a folder, or a name that is free")
     folder.mkdir(parents=True, exist_ok=True)
     names = ("before.png", "after.png", "uncertainty.png", "report.html")
     before, after, uncertainty, report = paths = [folder / name for name in names]

@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
-from bpfa.cli.declared import takes
+from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import IMAGE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
@@ -57,7 +57,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     """Read the image, restore it, and write what was asked for."""
     given = context.params
     if given["mask"] is not None and given["missing"] is not None:
-        raise typer.BadParameter("--mask and --missing: expected at most one of them.")
+        raise WrongOption("--mask and --missing: expected at most one of them")
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}

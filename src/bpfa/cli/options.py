@@ -117,7 +117,8 @@ def command_line(context: typer.Context) -> str:
 def in_terms_of_options(text: str) -> str:
     """Return a message of the library with the names of command-line options instead of parameters.
 
-    Only messages that begin with a parameter and its value are changed, as in the examples.
+    Parameters are recognised at the beginning of a message, where they are followed by their value or by a
+    colon, and a choice of columns anywhere.
 
     Examples
     --------
@@ -125,14 +126,29 @@ def in_terms_of_options(text: str) -> str:
     '--components 0: expected an integer >= 1'
     >>> in_terms_of_options("revise=True: nothing is held out to judge a change by; expected held_out > 0")
     '--revise: nothing is held out to judge a change by; expected --held-out > 0'
+    >>> in_terms_of_options("layer: not an option of .npy files; expected no options")
+    '--layer: not an option of .npy files; expected no options'
+    >>> in_terms_of_options("t.csv: column 'a' is not numbers; expected a choice such as columns=['b', 'c']")
+    "t.csv: column 'a' is not numbers; expected a choice such as --columns 'b,c'"
     """
+    text = re.sub(r"columns=\[(.*?)\]", _columns, text)
     names = {name: f"--{own.replace('_', '-')}" for own, name in LIBRARY_NAMES.items()}
-    name, equals, rest = text.partition("=")
-    if not equals or name not in names:
+    names |= {shared.name: f"--{shared.name}" for shared in TABLE}
+    begin = re.match(r"(\w+)([=:])", text)
+    if begin is None or begin[1] not in names:
         return text
+    name, sign, rest = begin[1], begin[2], text[begin.end() :]
+    if sign == ":":
+        return f"{names[name]}:{rest}"
     # Only names with an underscore are surely names, and not words.
     for other, flag in names.items():
         if "_" in other:
             rest = re.sub(rf"\b{other}\b", flag, rest)
     # A flag is either given or not, and has no value to show.
     return names[name] + (rest.removeprefix("True") if rest.startswith("True:") else f" {rest}")
+
+
+def _columns(choice: re.Match[str]) -> str:
+    """Return a list of columns as the value of an option."""
+    names = re.findall(r"'([^']*)'", choice[1])
+    return f"--columns {','.join(names)!r}"

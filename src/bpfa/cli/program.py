@@ -110,7 +110,8 @@ def _report_error(error: Exception) -> int:
     # An error of usage. Its class is in different places in different versions of typer.
     if hasattr(error, "format_message"):
         command = getattr(getattr(error, "ctx", None), "command_path", "bpfa")
-        _print_line(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        message = error.format_message().rstrip(".")
+        _print_line(f"{message}{' See' if message.endswith('?') else '; see'} '{command} --help'")
         return BAD_INPUT
     if isinstance(error, MemoryError):
         way_out = "use fewer --components, a smaller --patch or a larger --stride"
@@ -118,12 +119,17 @@ def _report_error(error: Exception) -> int:
         return FAILED
     if isinstance(error, OSError) and error.strerror and error.filename:
         _print_line(f"{error.filename}: {error.strerror}")
-    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)):
+    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)) or _is_about_device(error):
         _print_line(in_terms_of_options(str(error)))
     else:
         way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"
         _print_line(f"{type(error).__name__}: {error}. {way_out}")
     return BAD_INPUT if isinstance(error, USERS_ERRORS) else FAILED
+
+
+def _is_about_device(error: Exception) -> bool:
+    """Return whether the machine lacks the device that was asked for, which is no bug."""
+    return isinstance(error, RuntimeError) and str(error).startswith("device=")
 
 
 def _print_line(text: str) -> None:

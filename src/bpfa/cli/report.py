@@ -34,6 +34,7 @@ def report(
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     target = model.with_suffix(".html") if target is None else target
+    outputs.keep("MODEL", model)
     fitted = BPFA.load(model)
     page = model_report(fitted, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from bpfa._support.progress import ProgressBar
-from bpfa.cli.declared import takes
+from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
@@ -46,6 +46,7 @@ def fit(
     from bpfa import BPFA
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
+    outputs.keep("IN", source)
     outputs.claim("MODEL", target)
     _check_checkpoint(checkpoint, resume=resume, force=force)
     rows = Table.open(context).rows
@@ -74,7 +75,7 @@ def _check_checkpoint(checkpoint: Path | None, *, resume: bool, force: bool) -> 
     """Refuse a checkpoint that cannot be written, or whose hours of work would be overwritten by mistake."""
     if checkpoint is None:
         if resume:
-            raise typer.BadParameter("--resume: expected --checkpoint FILE as well.")
+            raise WrongOption("--resume: expected --checkpoint FILE as well")
         return
     if checkpoint.exists() and not (resume or force):
         raise FileExistsError(
@@ -114,6 +115,8 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     OUT holds the weights of the features, one line for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
     """
     messenger, outputs = Messenger.of(context), Outputs.of(context)
+    outputs.keep("MODEL", model)
+    outputs.keep("IN", source)
     outputs.claim("OUT", target)
     check_table(target)
     fitted = _load(model, context)
@@ -141,6 +144,7 @@ def impute(
     """
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     written = {"imputed": target} | ({} if std is None else {"std": std})
+    outputs.keep("MODEL", model)
     outputs.claim("OUT", target)
     check_table(target, source)
     if std is not None:

@@ -189,7 +189,7 @@ def scikit_learn_constraints() -> dict[str, list[Any]]:
 
 
 def constraints_of(kind: Kind) -> list[Any]:
-    """Return a kind of parameter in the form of scikit-learn's constraints, any of which a value may satisfy."""
+    """Return a kind as constraints of scikit-learn, one of which a value must satisfy."""
     if isinstance(kind, Integer):
         return [Interval(Integral, kind.low, kind.high, closed="left" if kind.high is None else "both")]
     if isinstance(kind, Number):
