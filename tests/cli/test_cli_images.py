@@ -148,7 +148,7 @@ def test_axes_by_hand(run, image):
         (("in.png", "o.csv"), ("o.csv", "expected an image")),
         (("in.png", "mask.png"), ("OUT mask.png", "--force")),
         (("in.png", "o.png", "--mask", "mask.png", "--std", "mask.png"), ("--std", "--force")),
-        (("in.png", "o.tif", "--mask", "mask.png", "--std", "o.tif"), ("is OUT too",)),
+        (("in.png", "o.tif", "--mask", "mask.png", "--std", "o.tif"), ("the same file as OUT;",)),
         (("in.png", "o.png", "--mask", "mask.png", "--std", "s.png"), ("s.png", ".npy")),
         (("in.png", "o.png", "--mask", "wrong.npy"), ("wrong.npy", "(3, 4)", "(24, 20)")),
         (("in.png", "o.png", "--mask", "nan.npy"), ("nan.npy", "NaN")),

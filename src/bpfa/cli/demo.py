@@ -39,7 +39,7 @@ def demo(
 ) -> None:
     """Restore a photograph, within a minute.
 
-    Removes 80 % of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
+    Removes 80% of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
     """
     from bpfa.images import inpaint
     from bpfa.report import image_report

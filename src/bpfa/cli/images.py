@@ -128,7 +128,8 @@ def _missing(picture: Picture, mask: Path | None, value: float | None) -> NDArra
     elif value is not None and not np.isnan(value):
         equal = values == value
         if picture.channel_axis is not None:
-            # A pixel is missing only if all of its channels have the value: a red pixel merely has no green.
+            # A pixel is missing only if all of its channels have the value. A pure red pixel, for example, is
+            # not missing although its green channel is 0.
             equal = _with_channels(equal.all(axis=picture.channel_axis), picture)
         if path.suffix.lower() in JPEG:
             warnings.warn(

@@ -39,7 +39,7 @@ class Messenger:
 
     @classmethod
     def of(cls, context: typer.Context) -> Messenger:
-        """Return the messenger of a command, by its options."""
+        """Return the messenger that the options of a command ask for."""
         return cls(quiet=context.params["quiet"], as_json=context.params["as_json"])
 
     @property

@@ -50,7 +50,7 @@ TABLE = (
         "absent",
         str | None,
         None,
-        help="What the entries are that a sparse matrix does not store: 'missing' or 'zero'.",
+        help="Meaning of the entries that a sparse matrix does not store: 'missing' or 'zero'.",
     ),
     option(
         "cofactor",

@@ -40,7 +40,7 @@ class Outputs:
 
     @classmethod
     def of(cls, context: typer.Context) -> Outputs:
-        """Return the files of a command, none as yet, by its options."""
+        """Return the outputs of a command, none of which is known yet."""
         return cls(force=context.params["force"])
 
     def keep(self, name: str, path: Path) -> None:
@@ -58,7 +58,7 @@ class Outputs:
         """
         for other, its_name in (self._names | self._kept).items():
             if other.resolve() == path.resolve():
-                raise ValueError(f"{name} {path}: is {its_name} too; expected different files")
+                raise ValueError(f"{name} {path}: the same file as {its_name}; expected different files")
         self._check_replaceable(name, path)
         folder = path.parent
         if not folder.is_dir():

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings():
-        _show_each_warning_in_one_print_line()
+        _show_each_warning_in_one_line()
         status = _status(given)
     sys.exit(status)
 
@@ -136,7 +136,7 @@ def _print_line(text: str) -> None:
     print(f"bpfa: {' '.join(text.split())}", file=sys.stderr)
 
 
-def _show_each_warning_in_one_print_line() -> None:
+def _show_each_warning_in_one_line() -> None:
     """Show each warning that concerns users in one line, and hide those that concern developers."""
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -20,7 +20,8 @@ def report(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")],
     target: Annotated[
-        Path | None, typer.Argument(metavar="[OUT]", help="Page to write. [MODEL with .html]")
+        Path | None,
+        typer.Argument(metavar="[OUT]", help="Page to write. [default: MODEL with the suffix .html]"),
     ] = None,
     **options: Any,
 ) -> None:

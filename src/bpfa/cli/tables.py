@@ -27,7 +27,8 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by b
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="Table to write.")]
 
 Std = Annotated[
-    Path | None, typer.Option(help="Write how uncertain each filled entry is; 0 where it was observed.")
+    Path | None,
+    typer.Option(help="Write the standard deviation of each filled entry, and 0 for observed entries."),
 ]
 
 
@@ -101,7 +102,8 @@ def _facts_of_fit(model: Any) -> dict[str, Any]:
 def _kept_step(model: Any, name: str) -> float | None:
     """Return an entry of the history at the step whose model was kept, which need not be the last one.
 
-    Scores are not taken at every step: the last one up to the kept step counts. None if there is none.
+    Scores are not computed at every step; the last one up to the kept step counts. The result is None if
+    there is no such score.
     """
     values = model.history_[name][model.history_["step"] <= model.best_step_]
     taken = values[~np.isnan(values)]
