@@ -39,7 +39,9 @@ def test_as_a_module():
         (["inpaint", "a.png", "b.png", "--patch", "0"], "--patch"),
         (["inpaint", "a.png", "b.png", "--seed", "x"], "--seed"),
         (["inpaint", "a.png", "b.png", "--colour"], "--colour"),
-        (["fit", "a.npy", "m", "--resume"], "--resume"),
+        (["fit", "a.npy", "m", "--resume"], "bpfa: --resume: expected --checkpoint"),
+        (["inpaint", "a.png", "b.png", "--mask", "m.png", "--missing", "0"], "bpfa: --mask and --missing: "),
+        (["ft"], "'ft'"),
     ],
 )
 def test_wrong_usage_is_one_line(run, arguments, word):
@@ -56,6 +58,8 @@ def test_wrong_usage_is_one_line(run, arguments, word):
         (ImportError("pip install x"), 1, "bpfa: pip install x\n"),
         (MemoryError("8 GiB"), 1, "8 GiB"),
         (KeyError("k"), 1, "KeyError: 'k'"),
+        (RuntimeError("k"), 1, "This is a bug"),
+        (RuntimeError("device='cuda': no GPU"), 1, "bpfa: --device 'cuda': no GPU\n"),
         (KeyboardInterrupt(), 130, "bpfa: interrupted; no output was written\n"),
     ],
 )

@@ -40,3 +40,8 @@ def test_demo(capfd, tmp_path, monkeypatch):
     assert psnr["bpfa"]["all"] == pytest.approx(10 * np.log10(255**2 / error.mean()))
     refused(run("demo"), "--force")
     assert "dB" in run("demo", "--force", "--jobs", 1).out
+
+
+def test_a_file_is_no_folder(capfd, tmp_path):
+    (tmp_path / "taken").touch()
+    refused(runner(capfd)("demo", tmp_path / "taken"), f"FOLDER {tmp_path / 'taken'}", "expected a folder")

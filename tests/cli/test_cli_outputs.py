@@ -94,7 +94,7 @@ def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(FileExistsError, match="not a plain file"):
         claimed(True, type(tmp_path)("/dev/null"))
     (tmp_path / "b").mkdir()
-    with pytest.raises(ValueError, match="is OUT too"):
+    with pytest.raises(ValueError, match="the same file as OUT"):
         claimed(False, tmp_path / "a.txt", tmp_path / "b" / ".." / "a.txt")
 
 

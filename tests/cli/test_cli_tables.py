@@ -146,7 +146,7 @@ def test_anndata(run, folder):
     assert filled.obsm["X_bpfa"].shape == (60, 6)
     assert (filled.obs["donor"] == "p7").all()
     refused(run("impute", "m.bpfa", "t.npy", "c.h5ad"), "c.h5ad", "as a copy of one")
-    refused(run("fit", "a.h5ad", "n.bpfa", "--layer", "none"), "layer='none'")
+    refused(run("fit", "a.h5ad", "n.bpfa", "--layer", "none"), "--layer 'none'")
 
 
 def test_anndata_whose_absent_entries_are_missing(run, folder):
@@ -168,7 +168,7 @@ def test_options_of_the_kinds(run, folder):
     fitted(run, "s.npz", "--absent", "missing")
     refused(run("fit", "two.npz", "n.bpfa"), "key")
     assert run("fit", "two.npz", "n.bpfa", "--key", "b", *SMALL).status == 0
-    refused(run("fit", "t.csv", "o.bpfa"), "donor", "not numbers")
+    refused(run("fit", "t.csv", "o.bpfa"), "donor", "not numbers", "--columns 'CD3,")
 
 
 def test_cytometry(run, folder):
@@ -192,7 +192,7 @@ def test_cytometry(run, folder):
         (("fit", "t.npy", "n.bpfa", "--revise"), ("--revise: nothing is held out",)),
         (("fit", "t.npy", "n.bpfa", "--init", "zero"), ("--init 'zero'", "principal")),
         (("fit", "t.npy", "n.bpfa", "--dropout", "2"), ("--dropout 2", "<= 0.9")),
-        (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("layer",)),
+        (("fit", "t.npy", "n.bpfa", "--layer", "x"), ("--layer: not an option of .npy files",)),
         (("fit", "t.csv", "n.bpfa", "--columns", "CD3,CD99"), ("CD99",)),
         (("fit", "t.npy", "n.bpfa", "--checkpoint", "m.bpfa"), ("--checkpoint", "--resume")),
         (("transform", "none.bpfa", "t.npy", "w.npy"), ("none.bpfa", "no such file")),
@@ -201,10 +201,18 @@ def test_cytometry(run, folder):
         (("transform", "m.bpfa", "t.npy", "w.h5ad"), ("w.h5ad", ".csv")),
         (("transform", "m.bpfa", "wide.npy", "w.npy"), ("6 features", "5 features")),
         (("impute", "m.bpfa", "t.npy", "t.npy"), ("OUT t.npy", "--force")),
-        (("impute", "m.bpfa", "t.npy", "o.npy", "--std", "o.npy"), ("is OUT too",)),
+        (("impute", "m.bpfa", "t.npy", "o.npy", "--std", "o.npy"), ("the same file as OUT;",)),
         (("impute", "m.bpfa", "t.npy", "o.zarr"), ("o.zarr",)),
         (("report", "none.bpfa"), ("none.bpfa", "no such file")),
         (("report", "m.bpfa", "t.npy"), ("--force",)),
+        (("fit", "t.npy", "t.npy", "--force"), ("MODEL t.npy", "the same file as IN;")),
+        (("transform", "m.bpfa", "t.npy", "t.npy", "--force"), ("OUT t.npy", "the same file as IN;")),
+        (("transform", "m.bpfa", "t.npy", "m.bpfa", "--force"), ("OUT m.bpfa", "the same file as MODEL;")),
+        (
+            ("impute", "m.bpfa", "t.npy", "o.npy", "--std", "m.bpfa", "--force"),
+            ("--std", "the same file as MODEL;"),
+        ),
+        (("report", "m.bpfa", "m.bpfa", "--force"), ("OUT m.bpfa", "the same file as MODEL;")),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(run, folder, arguments, words):

@@ -100,7 +100,7 @@ def test_half_transparent_is_refused(tmp_path):
     half = np.dstack([RGB, np.full((12, 9), 255, np.uint8)])
     half[3, 4, 3] = 100
     Image.fromarray(half).save(tmp_path / "a.png")
-    with pytest.raises(ValueError, match=r"half transparent at \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"partly transparent at \(3, 4\)"):
         read_image(tmp_path / "a.png")
 
 

@@ -8,6 +8,7 @@ from typing import get_type_hints
 import pytest
 
 import bpfa
+from bpfa._support.parameters import summary_of
 from bpfa.images.options import OptionArguments, RestorationOptions
 
 DEFAULTS = {
@@ -57,7 +58,7 @@ def test_every_option_is_documented_once():
 
 def test_every_option_has_one_line_about_it():
     for declared in fields(RestorationOptions):
-        assert re.fullmatch(r"[A-Z].*\.", declared.metadata["description"]), declared.name
+        assert re.fullmatch(r"[A-Z].*\.", summary_of(declared)), declared.name
 
 
 @pytest.mark.parametrize("function", [bpfa.inpaint, bpfa.denoise])

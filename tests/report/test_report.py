@@ -61,7 +61,7 @@ def test_images_of_all_kinds(tmp_path, shape, axes):
 def test_patches_that_are_not_square(tmp_path):
     values = RNG.normal(size=(20, 16))
     result = inpaint(values, values > 1, patch_size=(3, 5), n_components=4, max_steps=5, random_state=0)
-    page = image_report(result, Picture(tmp_path / "a.npy", values), patch_size=(3, 5))
+    page = image_report(result, Picture(tmp_path / "a.npy", values))
     addresses = re.findall(r'<img src="([^"]*)" alt="Feature \d+"', page)
     assert len(addresses) == result.model.n_components_used_ > 0
     for address, component in zip(addresses, result.model.components_, strict=False):

@@ -1,30 +1,47 @@
-"""Parameters by declaration: the kind, range, default and meaning of each stand in one place."""
+"""Parameters by declaration: the kind, range, default and meaning of each one stand in one place.
+
+The estimator, the functions for images, the command line and the tests all read the same declarations.
+"""
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from bpfa._support.checks import check_choice, check_integer, check_number
+from bpfa._support.threads import check_jobs
 
 __all__ = [
     "Anything",
     "Boolean",
     "Choice",
+    "Instance",
     "Integer",
+    "IntegerOrPair",
     "Kind",
     "Number",
+    "Seed",
+    "Threads",
+    "check_value",
     "checked",
+    "declarations",
     "declared",
+    "default_text_of",
     "kind_of",
+    "redeclared",
     "summary_of",
 ]
 
 
 class Kind(Protocol):
     """What values a parameter takes."""
+
+    @property
+    def value_type(self) -> type:
+        """The type that the command line turns text into."""
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value, or raise an error that names the parameter, the value and what is expected."""
@@ -34,18 +51,30 @@ class Kind(Protocol):
 class Integer:
     """An integer in a range."""
 
+    value_type: ClassVar[type] = int
     low: int
     high: int | None = None
 
-    def check(self, name: str, value: Any) -> int:
+    def check(self, name: str, value: Any) -> Any:
         """Return the value as an int."""
         return check_integer(name, value, low=self.low, high=self.high)
+
+
+class IntegerOrPair(Integer):
+    """An integer in a range, or a pair of them."""
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as an int, or as a tuple if it is a sequence."""
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return tuple(super(IntegerOrPair, self).check(name, number) for number in value)
+        return super().check(name, value)
 
 
 @dataclass(frozen=True)
 class Number:
     """A finite number in a range, whose lower end may be excluded."""
 
+    value_type: ClassVar[type] = float
     low: float
     high: float = np.inf
     open_low: bool = False
@@ -59,6 +88,7 @@ class Number:
 class Choice:
     """One of several names."""
 
+    value_type: ClassVar[type] = str
     names: tuple[str, ...]
 
     def check(self, name: str, value: Any) -> str:
@@ -70,6 +100,8 @@ class Choice:
 class Boolean:
     """True or False, and nothing that is merely truthy."""
 
+    value_type: ClassVar[type] = bool
+
     def check(self, name: str, value: Any) -> bool:
         """Return the value as a bool."""
         if not isinstance(value, (bool, np.bool_)):
@@ -78,15 +110,65 @@ class Boolean:
 
 
 @dataclass(frozen=True)
+class Threads:
+    """A number of threads as scikit-learn counts them: -1 is all processors, -2 all but one."""
+
+    value_type: ClassVar[type] = int
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as it is: the number of processors may differ where the value is used."""
+        check_jobs(value)
+        return value
+
+
+@dataclass(frozen=True)
+class Seed:
+    """An integer seed, or a RandomState of NumPy."""
+
+    value_type: ClassVar[type] = int
+    high: ClassVar[int] = 2**64 - 1
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as it is."""
+        if isinstance(value, np.random.RandomState):
+            return value
+        expected = f"a seed from 0 to {self.high}"
+        try:
+            check_integer(name, value, low=0, high=self.high)
+        except ValueError:
+            raise ValueError(f"{name}={value!r}: expected {expected}") from None
+        except TypeError:
+            raise TypeError(f"{name}={value!r}: expected {expected}, a RandomState, or None") from None
+        return value
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class."""
+
+    value_type: type
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value if it is an instance of the class."""
+        if not isinstance(value, self.value_type):
+            raise TypeError(f"{name}={value!r}: expected an instance of {self.value_type.__name__}")
+        return value
+
+
+@dataclass(frozen=True)
 class Anything:
     """A value that is checked where it is used."""
+
+    value_type: type = object
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value as it is."""
         return value
 
 
-def declared(default: Any, kind: Kind, summary: str, *, optional: bool = False) -> Any:
+def declared(
+    default: Any, kind: Kind, summary: str, *, optional: bool = False, by_default: str | None = None
+) -> Any:
     """Declare a parameter as the field of a frozen dataclass.
 
     Parameters
@@ -97,7 +179,9 @@ def declared(default: Any, kind: Kind, summary: str, *, optional: bool = False) 
     summary : str
         One line that says what it is, for the command line and for documentation.
     optional : bool
-        Whether None is a value too. It is where None is the default.
+        Whether None is accepted as well. It always is where None is the default.
+    by_default : str, optional
+        What a default of None stands for, in a few words.
 
     Examples
     --------
@@ -111,18 +195,69 @@ def declared(default: Any, kind: Kind, summary: str, *, optional: bool = False) 
     ...
     ValueError: n_steps=0: expected an integer >= 1
     """
-    metadata = {"kind": kind, "summary": summary, "optional": optional or default is None}
+    metadata = {
+        "kind": kind,
+        "summary": summary,
+        "optional": optional or default is None,
+        "by_default": by_default,
+    }
     return field(default=default, metadata=metadata)
+
+
+def redeclared(parameters: Any, name: str, *, default: Any = MISSING, by_default: str | None = None) -> Any:
+    """Declare a parameter of another dataclass again: the same kind and summary, perhaps another default.
+
+    Parameters
+    ----------
+    parameters : dataclass
+        Where the parameter is declared first.
+    name : str
+    default : object, optional
+        That of the first declaration if it is left out, together with what it stands for.
+    by_default : str, optional
+        What a default of None stands for here.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Parameters:
+    ...     n_steps: int = declared(10, Integer(low=1), "Training steps.")
+    >>> @dataclass(frozen=True)
+    ... class Options:
+    ...     n_steps: int = redeclared(Parameters, "n_steps", default=20)
+    >>> Options().n_steps, summary_of(declarations(Options)["n_steps"])
+    (20, 'Training steps.')
+    """
+    first = declarations(parameters)[name]
+    if default is MISSING:
+        default, by_default = first.default, by_default or default_text_of(first)
+    return declared(
+        default,
+        kind_of(first),
+        summary_of(first),
+        optional=first.metadata["optional"],
+        by_default=by_default,
+    )
+
+
+def declarations(parameters: Any) -> dict[str, Field[Any]]:
+    """Return the declared parameters of a dataclass by name."""
+    return {parameter.name: parameter for parameter in fields(parameters)}
+
+
+def check_value(parameter: Field[Any], value: Any) -> Any:
+    """Return a value of a declared parameter, checked."""
+    if value is None and parameter.metadata["optional"]:
+        return None
+    return kind_of(parameter).check(parameter.name, value)
 
 
 def checked(parameters: Any) -> Any:
     """Return a dataclass of declared parameters with every value checked."""
-    values = {}
-    for parameter in fields(parameters):
-        value = getattr(parameters, parameter.name)
-        if not (value is None and parameter.metadata["optional"]):
-            value = kind_of(parameter).check(parameter.name, value)
-        values[parameter.name] = value
+    values = {
+        name: check_value(parameter, getattr(parameters, name))
+        for name, parameter in declarations(parameters).items()
+    }
     return type(parameters)(**values)
 
 
@@ -136,3 +271,9 @@ def summary_of(parameter: Field[Any]) -> str:
     """Return the line that says what a declared parameter is."""
     summary: str = parameter.metadata["summary"]
     return summary
+
+
+def default_text_of(parameter: Field[Any]) -> str | None:
+    """Return what the default of a declared parameter stands for, if that has to be said."""
+    text: str | None = parameter.metadata["by_default"]
+    return text

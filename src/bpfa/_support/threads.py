@@ -28,9 +28,13 @@ def check_jobs(n_jobs: Any) -> int | None:
     """
     if n_jobs is None:
         return None
-    number = check_integer("n_jobs", n_jobs, low=-(2**31))
+    expected = f"n_jobs={n_jobs!r}: expected an integer >= 1, or -1 for all processors"
+    try:
+        number = check_integer("n_jobs", n_jobs, low=-(2**31))
+    except (TypeError, ValueError) as error:
+        raise type(error)(expected) from None
     if number == 0:
-        raise ValueError("n_jobs=0: expected an integer >= 1, or -1 for all processors")
+        raise ValueError(expected)
     return number if number > 0 else max(1, _processors() + 1 + number)
 
 

@@ -12,8 +12,9 @@ from rich.table import Table
 
 import bpfa
 from bpfa._support.optional import library
+from bpfa.cli.declared import takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import Force, Jobs, Json, Quiet, Seed, command_line
+from bpfa.cli.options import DEMO, OUTPUT, command_line
 from bpfa.cli.outputs import Outputs
 from bpfa.images.files import Picture, write_image
 
@@ -27,24 +28,26 @@ NEEDED = "the demo needs scikit-image"
 Folder = Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to write to.")]
 
 
+@takes(*DEMO, *OUTPUT)
 def demo(
     context: typer.Context,
     folder: Folder = Path("bpfa-demo"),
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    *,
+    seed: int,
+    jobs: int | None,
+    **options: Any,
 ) -> None:
     """Restore a photograph, within a minute.
 
-    Removes 80 % of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
+    Removes 80% of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
     """
     from bpfa.images import inpaint
     from bpfa.report import image_report
     from bpfa.report.pictures import colour_map
 
-    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger.of(context), Outputs.of(context)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"FOLDER {folder}: a file; expected a folder, or a name that is free")
     folder.mkdir(parents=True, exist_ok=True)
     names = ("before.png", "after.png", "uncertainty.png", "report.html")
     before, after, uncertainty, report = paths = [folder / name for name in names]

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.table import Table
 from threadpoolctl import threadpool_info
 
 import bpfa
 from bpfa.backends.registry import BACKENDS
+from bpfa.cli.declared import takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import Json, Quiet
+from bpfa.cli.options import OUTPUT
 
 __all__ = ["doctor"]
 
@@ -44,12 +46,13 @@ OPTIONAL = {
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
-def doctor(quiet: Quiet = False, as_json: Json = False) -> None:
+@takes(*OUTPUT[1:])
+def doctor(context: typer.Context, **options: Any) -> None:
     """Check the installation in a few seconds.
 
     Shows versions, instruction sets, threads, BLAS and GPU, and tests that results are right.
     """
-    messenger = Messenger(quiet=quiet, as_json=as_json)
+    messenger = Messenger.of(context)
     facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
     facts["libraries"] |= {name: found for name in CUPY if (found := version(name))}
     with messenger.bar("self-test", None):

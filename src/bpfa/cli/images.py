@@ -12,32 +12,9 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
+from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import (
-    AlgorithmName,
-    ChannelAxis,
-    Components,
-    Device,
-    Dropout,
-    Force,
-    Init,
-    Jobs,
-    Json,
-    Mask,
-    MaxEpochs,
-    MaxSteps,
-    MaxTime,
-    Missing,
-    Patch,
-    Quiet,
-    Report,
-    Seed,
-    StackAxis,
-    Std,
-    Stride,
-    command_line,
-    fit_settings,
-)
+from bpfa.cli.options import IMAGE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.images.files import JPEG, Picture, check_target, read_image, read_mask, write_image
 from bpfa.report.page import noise_range
@@ -51,32 +28,8 @@ Restored = Annotated[Path, typer.Argument(metavar="OUT", help="Image to write.")
 def _command(name: str, description: str) -> Callable[..., None]:
     """Return the command that restores an image by the function of this name in the library."""
 
-    def command(
-        context: typer.Context,
-        source: Image,
-        target: Restored,
-        mask: Mask = None,
-        missing: Missing = None,
-        std: Std = None,
-        report: Report = None,
-        patch: Patch = None,
-        stride: Stride = None,
-        channel_axis: ChannelAxis = None,
-        stack_axis: StackAxis = None,
-        components: Components = None,
-        algorithm: AlgorithmName = "gibbs-ssvi",
-        init: Init = None,
-        dropout: Dropout = None,
-        max_epochs: MaxEpochs = None,
-        max_steps: MaxSteps = None,
-        max_time: MaxTime = None,
-        seed: Seed = 0,
-        jobs: Jobs = None,
-        device: Device = "auto",
-        force: Force = False,
-        quiet: Quiet = False,
-        as_json: Json = False,
-    ) -> None:
+    @takes(*IMAGE, *OUTPUT)
+    def command(context: typer.Context, source: Image, target: Restored, **options: Any) -> None:
         _restore(context, getattr(bpfa, name))
 
     command.__name__, command.__doc__ = name, description
@@ -104,9 +57,8 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     """Read the image, restore it, and write what was asked for."""
     given = context.params
     if given["mask"] is not None and given["missing"] is not None:
-        raise typer.BadParameter("--mask and --missing: expected at most one of them.")
-    messenger = Messenger(quiet=given["quiet"], as_json=given["as_json"])
-    outputs = Outputs(force=given["force"])
+        raise WrongOption("--mask and --missing: expected at most one of them")
+    messenger, outputs = Messenger.of(context), Outputs.of(context)
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}
     for argument, path in written.items():
@@ -122,7 +74,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
             f"{picture.path}: no pixel is missing; expected --mask or --missing, or bpfa denoise"
         )
     axes = {"channel_axis": picture.channel_axis, "stack_axis": picture.stack_axis}
-    settings = {**axes, **fit_settings(context)}
+    settings = {**fit_settings(context), **axes}
     result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
 
     command = command_line(context)
@@ -176,7 +128,8 @@ def _missing(picture: Picture, mask: Path | None, value: float | None) -> NDArra
     elif value is not None and not np.isnan(value):
         equal = values == value
         if picture.channel_axis is not None:
-            # A pixel is missing only if all of its channels have the value: a red pixel merely has no green.
+            # A pixel is missing only if all of its channels have the value. A pure red pixel, for example, is
+            # not missing although its green channel is 0.
             equal = _with_channels(equal.all(axis=picture.channel_axis), picture)
         if path.suffix.lower() in JPEG:
             warnings.warn(

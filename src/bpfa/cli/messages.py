@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.console import Console, RenderableType
 
 import bpfa
@@ -35,6 +36,11 @@ class Messenger:
         self._began = time.perf_counter()
         if quiet:
             warnings.simplefilter("ignore")
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Messenger:
+        """Return the messenger that the options of a command ask for."""
+        return cls(quiet=context.params["quiet"], as_json=context.params["as_json"])
 
     @property
     def verbose(self) -> int:

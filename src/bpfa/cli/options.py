@@ -1,135 +1,109 @@
-"""The options that commands share.
-
-Most options of a fit are parameters of the library. `DESCRIPTIONS` holds the help for those, by the library's
-name for the parameter, and `LIBRARY_NAMES` translates the names.
-"""
+"""The options that commands share, in groups."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from bpfa._support.parameters import declarations
+from bpfa.cli.declared import RENAMED, library_options, option
+from bpfa.estimator.parameters import Parameters
 from bpfa.images.options import RestorationOptions
-from bpfa.inference.algorithms import ALGORITHMS
-from bpfa.inference.training import INITIALISERS
 
-__all__ = ["command_line", "fit_settings"]
-
-DECLARED = {declared.name: declared.metadata for declared in fields(RestorationOptions)}
-# One line about each parameter of the library that is an option here, by the library's name for it.
-DESCRIPTIONS: dict[str, str] = {
-    **{name: about["description"] for name, about in DECLARED.items()},
-    "held_out": "Share of the entries that are hidden from the fit and scored.",
-    "patience": "Stop after this many held-out scores without improvement, and keep the best model.",
-    "revise": "Drop, merge and add features where that improves the held-out scores.",
-}
-
-
-def _parameter(name: str, *flags: str, more: str = "", **settings: Any) -> Any:
-    """Return the option for a parameter of the library, with its description and its lower limit.
-
-    Parameters
-    ----------
-    name : str
-        The library's name for the parameter.
-    *flags : str
-        Names of the option, where they do not follow from the command's signature.
-    more : str
-        What the help says after the description: choices, or a default that is not a single value.
-    **settings
-        Further arguments of `typer.Option`.
-    """
-    low = DECLARED[name]["low"] if name in DECLARED else None
-    limits = {} if low is None else {"min": low}
-    return typer.Option(*flags, help=f"{DESCRIPTIONS[name]} {more}".rstrip(), **limits | settings)
-
-
-# What a command writes and prints.
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
-
-# The model and its fit.
-Components = Annotated[int | None, _parameter("n_components", more="[default: from the data]")]
-AlgorithmName = Annotated[str, _parameter("algorithm", more=f"One of {', '.join(ALGORITHMS)}.")]
-MaxEpochs = Annotated[float | None, _parameter("max_epochs", more="[default: from the data]")]
-MaxSteps = Annotated[int | None, _parameter("max_steps")]
-MaxTime = Annotated[float | None, _parameter("max_time")]
-Init = Annotated[
-    str | None, _parameter("init", more=f"One of {', '.join(INITIALISERS)}. [default: from the data]")
-]
-Dropout = Annotated[float | None, _parameter("dropout", more="[default: from the data]")]
-HeldOut = Annotated[float, _parameter("held_out")]
-Patience = Annotated[int | None, _parameter("patience", min=1)]
-Revise = Annotated[bool, _parameter("revise", "--revise")]
-Seed = Annotated[int, _parameter("random_state", min=0)]
-Jobs = Annotated[int | None, _parameter("n_jobs", "--jobs", "-j", min=1, more="[default: all]")]
-Device = Annotated[
-    str, _parameter("device", more="One of auto, cpu, cuda, cuda:1, or numpy (slow, for reference).")
+__all__ = [
+    "DEMO",
+    "FIT",
+    "IMAGE",
+    "JOBS",
+    "LIBRARY_NAMES",
+    "OUTPUT",
+    "TABLE",
+    "command_line",
+    "fit_settings",
+    "in_terms_of_options",
 ]
 
-# Images.
-Report = Annotated[Path | None, typer.Option(help="Write a report on the result, one .html file.")]
-Std = Annotated[
-    Path | None,
-    typer.Option(help="Write the uncertainty of each pixel, in image units: .npy, .tif or .hspy."),
-]
-Mask = Annotated[Path | None, typer.Option(help="Image that is not 0 where a pixel of IN is missing.")]
-Missing = Annotated[
-    float | None,
-    typer.Option(help="Value that marks missing pixels. NaN and transparent pixels are always missing."),
-]
-Patch = Annotated[int | None, _parameter("patch_size", more="[default: from the image]")]
-Stride = Annotated[int | None, _parameter("stride", more="[default: from the patch size]")]
-ChannelAxis = Annotated[int | None, _parameter("channel_axis", more="[default: from the file]")]
-StackAxis = Annotated[int | None, _parameter("stack_axis", more="[default: from the file]")]
+OUTPUT = (
+    option("force", bool, False, "--force", "-f", help="Replace files that exist."),
+    option("quiet", bool, False, "--quiet", "-q", help="Print nothing but errors."),
+    option("as_json", bool, False, "--json", help="Print the result as one JSON object."),
+)
+"""What a command writes and prints."""
 
-# Tables.
-Columns = Annotated[
-    str | None,
-    typer.Option(help="Columns or channels to use, separated by commas. [default: all, or the model's]"),
-]
-Key = Annotated[str | None, typer.Option(help="Name of the array in .npz, .h5 or .zarr.")]
-Layer = Annotated[str | None, typer.Option(help="Layer of .h5ad. [default: X]")]
-Absent = Annotated[
-    str | None,
-    typer.Option(help="What the entries are that a sparse matrix does not store: 'missing' or 'zero'."),
-]
-Cofactor = Annotated[
-    float | None,
-    typer.Option(help="Transform FCS values to arcsinh(x / cofactor); 0 leaves them unchanged. [default: 5]"),
-]
+JOBS = library_options(Parameters, "n_jobs")
+DEMO = library_options(RestorationOptions, "random_state", "n_jobs")
 
+TABLE = (
+    option(
+        "columns",
+        str | None,
+        None,
+        help="Columns or channels to use, separated by commas. [default: all, or the model's]",
+    ),
+    option("key", str | None, None, help="Name of the array in .npz, .h5 or .zarr."),
+    option("layer", str | None, None, help="Layer of .h5ad. [default: X]"),
+    option(
+        "absent",
+        str | None,
+        None,
+        help="Meaning of the entries that a sparse matrix does not store: 'missing' or 'zero'.",
+    ),
+    option(
+        "cofactor",
+        float | None,
+        None,
+        help="Transform FCS values to arcsinh(x / cofactor); 0 leaves them unchanged. [default: 5]",
+    ),
+)
+"""How a table is read."""
 
-# The library's names for the options of a fit.
+MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "max_steps", "max_time")
+RUN_NAMES = ("random_state", "n_jobs", "device")
+
+FIT = (
+    *library_options(Parameters, *MODEL_NAMES, "held_out", "patience", "revise"),
+    option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
+    option("resume", bool, False, "--resume", help="Continue from the checkpoint."),
+    *library_options(Parameters, *RUN_NAMES),
+)
+"""How a model is fitted to a table."""
+
+IMAGE = (
+    option("mask", Path | None, None, help="Image that is not 0 where a pixel of IN is missing."),
+    option(
+        "missing",
+        float | None,
+        None,
+        help="Value that marks missing pixels. NaN and transparent pixels are always missing.",
+    ),
+    option(
+        "std",
+        Path | None,
+        None,
+        help="Write the uncertainty of each pixel, in image units: .npy, .tif or .hspy.",
+    ),
+    option("report", Path | None, None, help="Write a report on the result, one .html file."),
+    *library_options(
+        RestorationOptions, "patch_size", "stride", "channel_axis", "stack_axis", *MODEL_NAMES, *RUN_NAMES
+    ),
+)
+"""How an image is read and restored."""
+
 LIBRARY_NAMES = {
-    "components": "n_components",
-    "algorithm": "algorithm",
-    "max_epochs": "max_epochs",
-    "max_steps": "max_steps",
-    "max_time": "max_time",
-    "seed": "random_state",
-    "jobs": "n_jobs",
-    "device": "device",
-    "patch": "patch_size",
-    "stride": "stride",
-    "held_out": "held_out",
-    "patience": "patience",
-    "revise": "revise",
-    "init": "init",
-    "dropout": "dropout",
+    RENAMED.get(name, name): name
+    for name in (declarations(Parameters) | declarations(RestorationOptions))
+    if RENAMED.get(name, name) in {shared.name for shared in (*FIT, *IMAGE)}
 }
+"""The library's names for the options that are parameters of the library."""
 
 
 def fit_settings(context: typer.Context) -> dict[str, Any]:
     """Return the options of a fit by the library's names for them."""
-    return {
-        name: context.params[option] for option, name in LIBRARY_NAMES.items() if option in context.params
-    }
+    return {name: context.params[own] for own, name in LIBRARY_NAMES.items() if own in context.params}
 
 
 def command_line(context: typer.Context) -> str:
@@ -138,3 +112,43 @@ def command_line(context: typer.Context) -> str:
     if not {"--force", "-f"} & set(arguments):
         arguments.append("--force")
     return shlex.join(arguments)
+
+
+def in_terms_of_options(text: str) -> str:
+    """Return a message of the library with the names of command-line options instead of parameters.
+
+    Parameters are recognised at the beginning of a message, where they are followed by their value or by a
+    colon, and a choice of columns anywhere.
+
+    Examples
+    --------
+    >>> in_terms_of_options("n_components=0: expected an integer >= 1")
+    '--components 0: expected an integer >= 1'
+    >>> in_terms_of_options("revise=True: nothing is held out to judge a change by; expected held_out > 0")
+    '--revise: nothing is held out to judge a change by; expected --held-out > 0'
+    >>> in_terms_of_options("layer: not an option of .npy files; expected no options")
+    '--layer: not an option of .npy files; expected no options'
+    >>> in_terms_of_options("t.csv: column 'a' is not numbers; expected a choice such as columns=['b', 'c']")
+    "t.csv: column 'a' is not numbers; expected a choice such as --columns 'b,c'"
+    """
+    text = re.sub(r"columns=\[(.*?)\]", _columns, text)
+    names = {name: f"--{own.replace('_', '-')}" for own, name in LIBRARY_NAMES.items()}
+    names |= {shared.name: f"--{shared.name}" for shared in TABLE}
+    begin = re.match(r"(\w+)([=:])", text)
+    if begin is None or begin[1] not in names:
+        return text
+    name, sign, rest = begin[1], begin[2], text[begin.end() :]
+    if sign == ":":
+        return f"{names[name]}:{rest}"
+    # Only names with an underscore are surely names, and not words.
+    for other, flag in names.items():
+        if "_" in other:
+            rest = re.sub(rf"\b{other}\b", flag, rest)
+    # A flag is either given or not, and has no value to show.
+    return names[name] + (rest.removeprefix("True") if rest.startswith("True:") else f" {rest}")
+
+
+def _columns(choice: re.Match[str]) -> str:
+    """Return a list of columns as the value of an option."""
+    names = re.findall(r"'([^']*)'", choice[1])
+    return f"--columns {','.join(names)!r}"

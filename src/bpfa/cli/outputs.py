@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import typer
+
 from bpfa._support.files import check_writable, whole_files
 
 __all__ = ["Outputs"]
@@ -33,7 +35,17 @@ class Outputs:
     def __init__(self, *, force: bool) -> None:
         self.force = force
         self._names: dict[Path, str] = {}
+        self._kept: dict[Path, str] = {}
         self._writers: dict[Path, Callable[[Path], object]] = {}
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Outputs:
+        """Return the outputs of a command, none of which is known yet."""
+        return cls(force=context.params["force"])
+
+    def keep(self, name: str, path: Path) -> None:
+        """Name a file that the command reads and that none of its outputs may replace, even by force."""
+        self._kept[path] = name
 
     def claim(self, name: str, path: Path) -> None:
         """Announce a file at the start of a command, and refuse it if it cannot or must not be written.
@@ -44,6 +56,9 @@ class Outputs:
             The argument of the command that names the file, for errors.
         path : Path
         """
+        for other, its_name in (self._names | self._kept).items():
+            if other.resolve() == path.resolve():
+                raise ValueError(f"{name} {path}: the same file as {its_name}; expected different files")
         self._check_replaceable(name, path)
         folder = path.parent
         if not folder.is_dir():
@@ -53,9 +68,6 @@ class Outputs:
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise PermissionError(f"{name} {path}: cannot be written there ({reason})") from None
-        for other, its_name in self._names.items():
-            if other.resolve() == path.resolve():
-                raise ValueError(f"{name} {path}: is {its_name} too; expected different files")
         self._names[path] = name
 
     def add(self, name: str, path: Path, writer: Callable[[Path], object]) -> None:

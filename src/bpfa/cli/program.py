@@ -16,7 +16,7 @@ except ImportError as error:
 
 import bpfa
 from bpfa.cli import demo, doctor, images, report, tables
-from bpfa.cli.options import LIBRARY_NAMES
+from bpfa.cli.options import in_terms_of_options
 
 __all__ = ["main"]
 
@@ -33,8 +33,6 @@ USERS_ERRORS = (
     NotADirectoryError,
     PermissionError,
 )
-
-OPTION_NAMES = {name: option.replace("_", "-") for option, name in LIBRARY_NAMES.items()}
 
 app = typer.Typer(
     name="bpfa",
@@ -82,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings():
-        _show_each_warning_in_one_print_line()
+        _show_each_warning_in_one_line()
         status = _status(given)
     sys.exit(status)
 
@@ -112,7 +110,8 @@ def _report_error(error: Exception) -> int:
     # An error of usage. Its class is in different places in different versions of typer.
     if hasattr(error, "format_message"):
         command = getattr(getattr(error, "ctx", None), "command_path", "bpfa")
-        _print_line(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        message = error.format_message().rstrip(".")
+        _print_line(f"{message}{' See' if message.endswith('?') else '; see'} '{command} --help'")
         return BAD_INPUT
     if isinstance(error, MemoryError):
         way_out = "use fewer --components, a smaller --patch or a larger --stride"
@@ -120,28 +119,24 @@ def _report_error(error: Exception) -> int:
         return FAILED
     if isinstance(error, OSError) and error.strerror and error.filename:
         _print_line(f"{error.filename}: {error.strerror}")
-    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)):
-        _print_line(_in_terms_of_options(str(error)))
+    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)) or _is_about_device(error):
+        _print_line(in_terms_of_options(str(error)))
     else:
         way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"
         _print_line(f"{type(error).__name__}: {error}. {way_out}")
     return BAD_INPUT if isinstance(error, USERS_ERRORS) else FAILED
 
 
-def _in_terms_of_options(text: str) -> str:
-    """Return a message that calls the argument it begins with by the name of its command-line option."""
-    name, equals, rest = text.partition("=")
-    if not equals or name not in OPTION_NAMES:
-        return text
-    # A flag is either given or not, and has no value to show.
-    return f"--{OPTION_NAMES[name]}{rest.removeprefix('True') if rest.startswith('True') else ' ' + rest}"
+def _is_about_device(error: Exception) -> bool:
+    """Return whether the machine lacks the device that was asked for, which is no bug."""
+    return isinstance(error, RuntimeError) and str(error).startswith("device=")
 
 
 def _print_line(text: str) -> None:
     print(f"bpfa: {' '.join(text.split())}", file=sys.stderr)
 
 
-def _show_each_warning_in_one_print_line() -> None:
+def _show_each_warning_in_one_line() -> None:
     """Show each warning that concerns users in one line, and hide those that concern developers."""
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

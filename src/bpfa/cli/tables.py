@@ -9,31 +9,9 @@ import numpy as np
 import typer
 
 from bpfa._support.progress import ProgressBar
+from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import (
-    Absent,
-    AlgorithmName,
-    Cofactor,
-    Columns,
-    Components,
-    Device,
-    Dropout,
-    Force,
-    HeldOut,
-    Init,
-    Jobs,
-    Json,
-    Key,
-    Layer,
-    MaxEpochs,
-    MaxSteps,
-    MaxTime,
-    Patience,
-    Quiet,
-    Revise,
-    Seed,
-    fit_settings,
-)
+from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.tablefiles import Table, check_table, write_table
 from bpfa.data import Batch, Rows
@@ -48,45 +26,28 @@ Source = Annotated[
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")]
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="Table to write.")]
 
-CheckpointFile = Annotated[Path | None, typer.Option(help="File to save the fit to while it runs.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")]
 Std = Annotated[
-    Path | None, typer.Option(help="Write how uncertain each filled entry is; 0 where it was observed.")
+    Path | None,
+    typer.Option(help="Write the standard deviation of each filled entry, and 0 for observed entries."),
 ]
 
 
+@takes(*TABLE, *FIT, *OUTPUT)
 def fit(
     context: typer.Context,
     source: Source,
     target: Annotated[Path, typer.Argument(metavar="MODEL", help="Model to write.")],
-    columns: Columns = None,
-    key: Key = None,
-    layer: Layer = None,
-    absent: Absent = None,
-    cofactor: Cofactor = None,
-    components: Components = None,
-    algorithm: AlgorithmName = "gibbs-ssvi",
-    init: Init = "auto",
-    dropout: Dropout = None,
-    max_epochs: MaxEpochs = None,
-    max_steps: MaxSteps = None,
-    max_time: MaxTime = None,
-    held_out: HeldOut = 0.0,
-    patience: Patience = None,
-    revise: Revise = False,
-    checkpoint: CheckpointFile = None,
-    resume: Resume = False,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    device: Device = "auto",
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    *,
+    checkpoint: Path | None,
+    resume: bool,
+    force: bool,
+    **options: Any,
 ) -> None:
     """Learn the features of a table."""
     from bpfa import BPFA
 
-    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger.of(context), Outputs.of(context)
+    outputs.keep("IN", source)
     outputs.claim("MODEL", target)
     _check_checkpoint(checkpoint, resume=resume, force=force)
     rows = Table.open(context).rows
@@ -115,7 +76,7 @@ def _check_checkpoint(checkpoint: Path | None, *, resume: bool, force: bool) -> 
     """Refuse a checkpoint that cannot be written, or whose hours of work would be overwritten by mistake."""
     if checkpoint is None:
         if resume:
-            raise typer.BadParameter("--resume: expected --checkpoint FILE as well.")
+            raise WrongOption("--resume: expected --checkpoint FILE as well")
         return
     if checkpoint.exists() and not (resume or force):
         raise FileExistsError(
@@ -141,36 +102,26 @@ def _facts_of_fit(model: Any) -> dict[str, Any]:
 def _kept_step(model: Any, name: str) -> float | None:
     """Return an entry of the history at the step whose model was kept, which need not be the last one.
 
-    Scores are not taken at every step: the last one up to the kept step counts. None if there is none.
+    Scores are not computed at every step; the last one up to the kept step counts. The result is None if
+    there is no such score.
     """
     values = model.history_[name][model.history_["step"] <= model.best_step_]
     taken = values[~np.isnan(values)]
     return float(taken[-1]) if taken.size else None
 
 
-def transform(
-    context: typer.Context,
-    model: Model,
-    source: Source,
-    target: Target,
-    columns: Columns = None,
-    key: Key = None,
-    layer: Layer = None,
-    absent: Absent = None,
-    cofactor: Cofactor = None,
-    jobs: Jobs = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+@takes(*TABLE, *JOBS, *OUTPUT)
+def transform(context: typer.Context, model: Model, source: Source, target: Target, **options: Any) -> None:
     """Write which features each row uses.
 
     OUT holds the weights of the features, one line for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
     """
-    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger.of(context), Outputs.of(context)
+    outputs.keep("MODEL", model)
+    outputs.keep("IN", source)
     outputs.claim("OUT", target)
     check_table(target)
-    fitted = _load(model, jobs)
+    fitted = _load(model, context)
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
     with messenger.bar("transform", table.rows.n_rows) as bar:
@@ -183,21 +134,9 @@ def transform(
     messenger.result("transform", document, line, f"weights  {target}")
 
 
+@takes(*TABLE, *JOBS, *OUTPUT)
 def impute(
-    context: typer.Context,
-    model: Model,
-    source: Source,
-    target: Target,
-    std: Std = None,
-    columns: Columns = None,
-    key: Key = None,
-    layer: Layer = None,
-    absent: Absent = None,
-    cofactor: Cofactor = None,
-    jobs: Jobs = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    context: typer.Context, model: Model, source: Source, target: Target, std: Std = None, **options: Any
 ) -> None:
     """Fill in the missing entries of a table.
 
@@ -205,14 +144,15 @@ def impute(
     both files are .h5ad, OUT is a copy of IN with layers["bpfa_imputed"], obsm["X_bpfa"],
     varm["bpfa_components"] and uns["bpfa"].
     """
-    messenger, outputs = Messenger(quiet=quiet, as_json=as_json), Outputs(force=force)
+    messenger, outputs = Messenger.of(context), Outputs.of(context)
     written = {"imputed": target} | ({} if std is None else {"std": std})
+    outputs.keep("MODEL", model)
     outputs.claim("OUT", target)
     check_table(target, source)
     if std is not None:
         outputs.claim("--std", std)
         check_table(std)
-    fitted = _load(model, jobs)
+    fitted = _load(model, context)
     table = Table.open(context, fitted)
     with messenger.bar("impute", table.rows.n_rows) as bar:
         filled, spread = fitted.impute(_WatchedRows(table.rows, bar), return_std=True)
@@ -227,10 +167,11 @@ def impute(
     messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
 
 
-def _load(path: Path, jobs: int | None) -> Any:
+def _load(path: Path, context: typer.Context) -> Any:
+    """Return a saved model with the settings of this command."""
     from bpfa import BPFA
 
-    return BPFA.load(path).set_params(n_jobs=jobs)
+    return BPFA.load(path).set_params(**fit_settings(context))
 
 
 class _WatchedRows(MappedRows):

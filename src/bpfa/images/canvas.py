@@ -152,7 +152,7 @@ def _axis_positions(
         raise ValueError(
             f"image: shape {shape}; expected {expected} axes: height, width"
             + "".join(f", and {name}={axis}" for name, axis in given.items())
-            + ("" if len(shape) < expected else " (name further axes by channel_axis and stack_axis)")
+            + ("" if len(shape) < expected else " (name further axes with channel_axis and stack_axis)")
         )
     for name, axis in given.items():
         given[name] = check_integer(name, axis, low=-len(shape), high=len(shape) - 1) % len(shape)

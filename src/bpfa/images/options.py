@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
-from bpfa._support.checks import check_integer
+from bpfa._support.parameters import (
+    Anything,
+    Integer,
+    IntegerOrPair,
+    check_value,
+    declarations,
+    declared,
+    redeclared,
+)
 from bpfa._support.philox import MAX_SWEEP
+from bpfa.estimator.parameters import Parameters
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.model.priors import Priors
@@ -18,29 +27,13 @@ __all__ = ["OptionArguments", "RestorationOptions", "takes_options"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _about(
-    description: str, *, low: int | None = None, high: int | None = None, pair: bool = False
-) -> dict[str, Any]:
-    """Return what is declared about an option.
-
-    Parameters
-    ----------
-    description : str
-        One line about the option.
-    low, high : int, optional
-        Range of an integer.
-    pair : bool
-        Whether two integers in this range are accepted as well as one.
-    """
-    return {"description": description, "low": low, "high": high, "pair": pair}
-
-
 @dataclass(frozen=True, kw_only=True)
 class RestorationOptions:
     """The options of `inpaint` and `denoise`, which documents them.
 
-    Integers are checked against their declared range. Whatever depends on the picture is checked by
-    `plan_restoration`, and the remaining parameters of `BPFA` are checked by `BPFA`, before the fit begins.
+    Options that are parameters of `BPFA` have the kind and the meaning that are declared there; some have a
+    default of their own. Every value is checked against its declaration, and whatever depends on the picture
+    is checked by `plan_restoration`.
 
     Examples
     --------
@@ -52,55 +45,54 @@ class RestorationOptions:
     ValueError: stride=0: expected an integer >= 1
     """
 
-    channel_axis: int | None = field(
-        default=None, metadata=_about("Axis of the colours, detectors or energies.")
+    channel_axis: int | None = declared(None, Anything(int), "Axis of the colours, detectors or energies.")
+    stack_axis: int | None = declared(
+        None, Anything(int), "Axis of the slices of a stack, which share their features."
     )
-    stack_axis: int | None = field(
-        default=None, metadata=_about("Axis of the slices of a stack, which share their features.")
+    patch_size: int | tuple[int, int] | None = declared(
+        None,
+        IntegerOrPair(low=1),
+        "Height and width of a patch in pixels.",
+        by_default="from the image",
     )
-    patch_size: int | tuple[int, int] | None = field(
-        default=None, metadata=_about("Height and width of a patch in pixels.", low=1, pair=True)
+    stride: int | None = declared(
+        None,
+        Integer(low=1),
+        "Distance in pixels between the patches that are restored.",
+        by_default="from the patch size",
     )
-    stride: int | None = field(
-        default=None, metadata=_about("Distance in pixels between the patches that are restored.", low=1)
+    n_components: int | None = redeclared(
+        Parameters, "n_components", default=None, by_default=str(defaults.N_COMPONENTS)
     )
-    n_components: int | None = field(default=None, metadata=_about("Largest number of features.", low=1))
-    algorithm: str = field(default="gibbs-ssvi", metadata=_about("Inference algorithm."))
-    features: str = field(
-        default=defaults.FEATURES, metadata=_about("Form of the posterior of the features.")
-    )
-    priors: Priors | None = field(default=None, metadata=_about("Prior distributions."))
-    init: str | None = field(default=None, metadata=_about("How the features are initialised."))
-    dropout: float | None = field(
+    algorithm: str = redeclared(Parameters, "algorithm")
+    features: str = redeclared(Parameters, "features", default=defaults.FEATURES)
+    priors: Priors | None = redeclared(Parameters, "priors")
+    init: str | None = redeclared(Parameters, "init", default=None, by_default="from the image")
+    dropout: float | None = redeclared(Parameters, "dropout", default=None, by_default="from the image")
+    max_epochs: float | None = redeclared(Parameters, "max_epochs", default=None)
+    max_steps: int | None = redeclared(
+        Parameters,
+        "max_steps",
         default=None,
-        metadata=_about("Share of a row's observed entries that each training step hides from its chain."),
+        by_default=f"{defaults.STEPS}, or {defaults.FEW_STEPS} if few pixels are observed",
     )
-    max_epochs: float | None = field(default=None, metadata=_about("Largest number of passes over the data."))
-    max_steps: int | None = field(default=None, metadata=_about("Largest number of training steps.", low=1))
-    max_time: float | None = field(
-        default=None, metadata=_about("Longest time for the training, in seconds.")
+    max_time: float | None = redeclared(Parameters, "max_time")
+    n_draws: int = declared(
+        defaults.N_DRAWS,
+        Integer(low=2, high=MAX_SWEEP // 2),
+        "Number of draws from the posterior behind the result.",
     )
-    n_draws: int = field(
-        default=defaults.N_DRAWS,
-        metadata=_about("Number of draws from the posterior behind the result.", low=2, high=MAX_SWEEP // 2),
-    )
-    random_state: Any = field(
-        default=None, metadata=_about("Random seed; the same seed gives the same result.")
-    )
-    device: str = field(default="auto", metadata=_about("Device that the model is computed on."))
-    n_jobs: int | None = field(default=None, metadata=_about("Number of threads."))
-    verbose: int = field(default=0, metadata=_about("Whether to show progress in terminals and notebooks."))
-    callbacks: Sequence[Callback] = field(
-        default=(), metadata=_about("Functions that are called after every training step.")
+    random_state: Any = redeclared(Parameters, "random_state")
+    device: str = redeclared(Parameters, "device")
+    n_jobs: int | None = redeclared(Parameters, "n_jobs")
+    verbose: int = redeclared(Parameters, "verbose")
+    callbacks: Sequence[Callback] = declared(
+        (), Anything(), "Functions that are called after every training step."
     )
 
     def __post_init__(self) -> None:
-        for declared in fields(self):
-            about, value = declared.metadata, getattr(self, declared.name)
-            if about["low"] is None or value is declared.default:
-                continue
-            for number in value if about["pair"] and isinstance(value, Sequence) else [value]:
-                check_integer(declared.name, number, low=about["low"], high=about["high"])
+        for name, option in declarations(self).items():
+            check_value(option, getattr(self, name))
 
     @classmethod
     def of(cls, function: str, arguments: OptionArguments) -> RestorationOptions:
@@ -119,7 +111,7 @@ class RestorationOptions:
         ...
         TypeError: inpaint() got an unexpected keyword argument 'stried'; expected one of channel_axis, ...
         """
-        names = [declared.name for declared in fields(cls)]
+        names = list(declarations(cls))
         for name in arguments:
             if name not in names:
                 raise TypeError(
@@ -174,9 +166,9 @@ def takes_options(function: Function) -> Function:
     ]
     options = [
         inspect.Parameter(
-            declared.name, inspect.Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type
+            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type
         )
-        for declared in fields(RestorationOptions)
+        for option in fields(RestorationOptions)
     ]
     function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     return function

@@ -108,7 +108,7 @@ def restore(
     variance. All draws of all patches over a pixel form a weighted mixture. Its mean is the restored pixel,
     and its standard deviation is the uncertainty of that pixel. The deviation therefore contains both the
     uncertainty of each patch and the disagreement between patches. It does not shrink with the number of
-    patches over a pixel, because their errors are much alike.
+    patches over a pixel, because their errors are similar.
 
     Parameters
     ----------

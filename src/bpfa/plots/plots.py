@@ -175,7 +175,7 @@ def plot_coverage(
 ) -> Axes:
     """Show how often predictive intervals cover held-out entries, against how often they should.
 
-    Where the curve is below the diagonal, the model is overconfident. The band contains 95 % of the points
+    Where the curve is below the diagonal, the model is overconfident. The band contains 95% of the points
     of a calibrated model whose entries are independent; entries of the same row are not quite independent, so
     the band is slightly too narrow.
 

@@ -20,13 +20,7 @@ MOST_ATOMS = 512
 TIMES = " \N{MULTIPLICATION SIGN} "
 
 
-def image_report(
-    result: Any,
-    picture: Picture,
-    *,
-    patch_size: tuple[int, int] | None = None,
-    command: str | None = None,
-) -> str:
+def image_report(result: Any, picture: Picture, *, command: str | None = None) -> str:
     """Return a page that shows how an image was restored.
 
     Parameters
@@ -35,13 +29,10 @@ def image_report(
         The result of `bpfa.inpaint` or `bpfa.denoise`.
     picture : Picture
         The image as it was before.
-    patch_size : pair of int, optional
-        Height and width of a patch; by default that of the result.
     command : str, optional
         The command that produces the same result again.
     """
     model = result.model
-    patch = patch_size or result.patch_size
     share = float(np.mean(result.missing))
     return render(
         kind="inpainted" if share else "denoised",
@@ -55,11 +46,11 @@ def image_report(
         },
         comparison=_comparison(result, picture),
         uncertainty=_uncertainty(result, picture),
-        atoms=_atoms(model, patch),
+        atoms=_atoms(model, result.patch_size),
         components=None,
         n_unused=len(model.components_) - model.n_components_used_,
         traces=traces(result.history, "in standard deviations of the image"),
-        settings={"Patch": TIMES.join(map(str, patch)), **settings_of(model)},
+        settings={"Patch": TIMES.join(map(str, result.patch_size)), **settings_of(model)},
         command=command,
     )
 

@@ -57,7 +57,8 @@ class Picture:
         if len(set(named)) < len(named) or self.values.ndim - len(named) != 2:
             raise ValueError(
                 f"{self.path}: shape {self.values.shape}, channel axis {channel}, stack axis {stack}; "
-                "expected two axes apart from these: name them with --channel-axis and --stack-axis"
+                "expected two further axes, height and width: "
+                "name all others with --channel-axis and --stack-axis"
             )
         return replace(self, channel_axis=channel, stack_axis=stack)
 

@@ -62,11 +62,11 @@ def without_alpha(picture: Picture) -> Picture:
         return picture
     colours, alpha = values[..., :-1], values[..., -1]
     opaque = np.iinfo(alpha.dtype).max if alpha.dtype.kind in "iu" else 1
-    half = ~np.isin(alpha, (0, opaque))
-    if half.any():
-        where = tuple(int(i) for i in np.argwhere(half)[0])
+    partly = ~np.isin(alpha, (0, opaque))
+    if partly.any():
+        where = tuple(int(i) for i in np.argwhere(partly)[0])
         raise ValueError(
-            f"{picture.path}: half transparent at {where}; expected an image without an alpha channel, "
+            f"{picture.path}: partly transparent at {where}; expected an image without an alpha channel, "
             "or one whose pixels are either opaque or fully transparent"
         )
     transparent = None if alpha.all() else alpha == 0
