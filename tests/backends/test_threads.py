@@ -1,4 +1,4 @@
-"""Parallel loops of the compiled modules: from several Python threads at once, and with more threads than work."""
+"""Parallel loops of the compiled modules: several Python threads at once, and more threads than work."""
 
 from concurrent.futures import ThreadPoolExecutor
 
