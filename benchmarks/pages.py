@@ -31,6 +31,7 @@ SECTIONS = {
     "methods": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
     "ceilings": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
     "growth": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
+    "threads": Section(README, RESULTS / "threads.json"),
     "memory": Section(README, RESULTS / "memory.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),

@@ -14,6 +14,7 @@ from benchmarks import (
     kernel_tables,
     memory,
     table_starts,
+    threads,
     tried,
 )
 from benchmarks.gpu import page as gpu_page
@@ -27,6 +28,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "methods": kernel_tables.methods,
     "ceilings": kernel_tables.ceilings,
     "growth": kernel_tables.growth,
+    "threads": threads.markdown,
     "memory": memory.markdown,
     "defaults": defaults.markdown,
     "table_starts": table_starts.markdown,

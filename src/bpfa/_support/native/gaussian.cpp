@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "pool.h"
 #include "threads.h"
 
 namespace bpfa {
@@ -43,24 +45,23 @@ int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const
   std::vector<double> shared_factor(n_matrices == 1 ? size : 0);
   if (n_matrices == 1 && !factorise(potrf, K, P, shared_factor.data())) return 0;
   std::atomic<int> first_bad{D};
-#pragma omp parallel num_threads(n_threads)
-  {
-    std::vector<double> own_factor(n_matrices == 1 ? 0 : size);
-#pragma omp for schedule(static)
-    for (int d = 0; d < D; ++d) {
-      double* U = n_matrices == 1 ? shared_factor.data() : own_factor.data();
-      if (n_matrices > 1 && !factorise(potrf, K, P + d * size, U)) {
-        // Several threads may meet a matrix that fails. The smallest column is kept, so that the result does not depend
-        // on which thread is first.
-        int smallest = first_bad;
-        while (d < smallest && !first_bad.compare_exchange_weak(smallest, d)) {
-        }
-        continue;
+  std::vector<std::vector<double>> own_factors(n_threads);
+  parallel_for(n_threads, D, [&](std::int64_t column, int worker) {
+    const int d = static_cast<int>(column);
+    std::vector<double>& own_factor = own_factors[worker];
+    if (n_matrices > 1) own_factor.resize(size);
+    double* U = n_matrices == 1 ? shared_factor.data() : own_factor.data();
+    if (n_matrices > 1 && !factorise(potrf, K, P + d * size, U)) {
+      // Several threads may meet a matrix that fails. The smallest column is kept, so that the result does not depend
+      // on which thread is first.
+      int smallest = first_bad;
+      while (d < smallest && !first_bad.compare_exchange_weak(smallest, d)) {
       }
-      const std::size_t offset = static_cast<std::size_t>(d) * K;
-      solve(trsv, K, U, h + offset, noise + offset, out + offset);
+      return;
     }
-  }
+    const std::size_t offset = static_cast<std::size_t>(d) * K;
+    solve(trsv, K, U, h + offset, noise + offset, out + offset);
+  });
   return first_bad < D ? first_bad.load() : -1;
 }
 
@@ -69,14 +70,13 @@ void move_precisions(int K, int n_P, const double* P, int n_XX, const double* XX
   const int n_matrices = std::max(n_P, n_XX);
   const std::size_t size = static_cast<std::size_t>(K) * K;
   n_threads = std::min(thread_count(n_threads), n_matrices);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-  for (int d = 0; d < n_matrices; ++d) {
+  parallel_for(n_threads, n_matrices, [&](std::int64_t d, int) {
     const double* from = P + (n_P == 1 ? 0 : d * size);
     const double* add = XX + (n_XX == 1 ? 0 : d * size);
     double* to = out + d * size;
     for (std::size_t i = 0; i < size; ++i) to[i] = keep * from[i] + gain * add[i];
     for (int k = 0; k < K; ++k) to[k * (static_cast<std::size_t>(K) + 1)] += diagonal;
-  }
+  });
 }
 
 }  // namespace bpfa

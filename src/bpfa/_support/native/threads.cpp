@@ -14,7 +14,7 @@ namespace bpfa {
 
 namespace {
 
-// Whether this process is a child made by fork(), in which OpenMP cannot be used: see threads.h.
+// Whether this process is a child made by fork(), in which there are no other threads: see threads.h.
 bool forked = false;
 
 }  // namespace
@@ -27,7 +27,7 @@ int thread_count(int asked) {
   (void)fork_handler_status;
 #endif
   if (forked) return 1;
-  // OpenMP ends the process if it cannot start a thread, so the number of threads is limited to something reasonable.
+  // More threads than this only get in each other's way.
   return std::min(asked > 0 ? asked : omp_get_max_threads(), 4 * omp_get_num_procs());
 #else
   (void)asked;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "pool.h"
 #include "prepared.h"
 #include "threads.h"
 
@@ -163,12 +164,12 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
     return {subtract_missing ? Over::kMissing : Over::kObserved, column, 0, g.K, xx};
   };
 
-  // From time to time the calling thread asks `keep_going` whether to continue. OpenMP loops cannot be left early, so
-  // after a refusal their remaining iterations do nothing.
+  // From time to time the calling thread, which is worker 0, asks `keep_going` whether to continue. Parallel loops
+  // cannot be left early, so after a refusal their remaining tasks do nothing.
   std::atomic<bool> stop{false};
   auto last_poll = std::chrono::steady_clock::now();
-  const auto poll = [&] {
-    if (thread_index() != 0) return;
+  const auto poll = [&](int worker) {
+    if (worker != 0) return;
     const auto now = std::chrono::steady_clock::now();
     if (now - last_poll < std::chrono::milliseconds(100)) return;
     last_poll = now;
@@ -177,42 +178,38 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
 
   for (std::int64_t first = 0; first < rows.n && !stop; first += chunk_rows) {
     const int n = static_cast<int>(std::min<std::int64_t>(chunk_rows, rows.n - first));
-#pragma omp parallel num_threads(n_threads)
-    {
-      void* own_scratch = scratch.get() + scratch_bytes * thread_index();
-#pragma omp for schedule(dynamic, 1)
-      for (int slot = 0; slot < n; slot += kGroupRows) {
-        if (stop) continue;
-        kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, own_scratch);
-        poll();
+    parallel_for(n_threads, (n + kGroupRows - 1) / kGroupRows, [&](std::int64_t group, int worker) {
+      if (stop) return;
+      const int slot = static_cast<int>(group) * kGroupRows;
+      void* own_scratch = scratch.get() + scratch_bytes * worker;
+      kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, own_scratch);
+      poll(worker);
+    });
+    if (!sums) continue;
+    parallel_for(n_threads, joint_tasks + sum_tasks, [&](std::int64_t number, int worker) {
+      if (stop) return;
+      const int task = static_cast<int>(number);
+      void* own_scratch = scratch.get() + scratch_bytes * worker;
+      if (task < joint_tasks) {
+        if (gibbs)
+          kernels.sparse_joint(g, settings.n_samples, chunk, n, joint_task(task), own_scratch);
+        else
+          kernels.dense_joint(g, chunk, n, joint_task(task));
+      } else if (!gibbs) {
+        kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
+      } else if (task - joint_tasks < column_tiles) {
+        kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums, own_scratch);
+      } else {
+        kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
       }
-      if (sums) {
-#pragma omp for schedule(dynamic, 1)
-        for (int task = 0; task < joint_tasks + sum_tasks; ++task) {
-          if (stop) continue;
-          if (task < joint_tasks) {
-            if (gibbs)
-              kernels.sparse_joint(g, settings.n_samples, chunk, n, joint_task(task), own_scratch);
-            else
-              kernels.dense_joint(g, chunk, n, joint_task(task));
-          } else if (!gibbs) {
-            kernels.dense_features(g, chunk, n, task - joint_tasks, *sums);
-          } else if (task - joint_tasks < column_tiles) {
-            kernels.sparse_columns(g, settings.n_samples, chunk, n, task - joint_tasks, *sums, own_scratch);
-          } else {
-            kernels.sparse_features(g, settings.n_samples, chunk, n, *sums);
-          }
-          poll();
-        }
-      }
-    }
+      poll(worker);
+    });
   }
   if (stop) return false;
   if (joint_tasks > 0) {
     // The kernels fill the upper triangles only; copy them to the lower ones.
     const int n_matrices = complete ? 1 : g.D;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int i = 0; i < n_matrices; ++i) {
+    parallel_for(n_threads, n_matrices, [&](std::int64_t i, int) {
       double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
       if (subtract_missing)
         for (int j = 0; j < g.K; ++j)
@@ -225,7 +222,7 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
           for (int j = j0; j < std::min(j0 + kBlock, g.K); ++j)
             for (int k = std::max(k0, j + 1); k < std::min(k0 + kBlock, g.K); ++k)
               matrix[static_cast<std::size_t>(k) * g.K + j] = matrix[static_cast<std::size_t>(j) * g.K + k];
-    }
+    });
   }
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "driver.h"
+#include "pool.h"
 #include "problem.h"
 
 namespace bpfa {
@@ -135,11 +136,12 @@ class PreparedGlobals {
   }
 
   // Computes the Gram matrix phi phi^T.
-  void derive_gram(const Kernels<Real>& kernels, [[maybe_unused]] int n_threads) {
+  void derive_gram(const Kernels<Real>& kernels, int n_threads) {
     gram_ = Buffer<Real>(product(K_, KP_));
     globals.gram = gram_.get();
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int k = 0; k < K_; k += kGramRows) kernels.gram_rows(globals, k, gram_.get());
+    parallel_for(n_threads, (K_ + kGramRows - 1) / kGramRows, [&](std::int64_t block, int) {
+      kernels.gram_rows(globals, static_cast<int>(block) * kGramRows, gram_.get());
+    });
   }
 
   int K_, D_, KP_, DP_;

@@ -2,8 +2,10 @@
 #include "signal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
+#include "pool.h"
 #include "threads.h"
 
 namespace bpfa {
@@ -98,13 +100,15 @@ struct RowSolver {
 
 std::int64_t signal(const Solvers& solvers, const SignalProblem& problem, int n_threads) {
   n_threads = static_cast<int>(std::min<std::int64_t>(thread_count(n_threads), std::max<std::int64_t>(problem.N, 1)));
-  std::int64_t failed = 0;
-#pragma omp parallel num_threads(n_threads) reduction(+ : failed)
-  {
-    RowSolver row{solvers, problem, {}, {}, {}, {}, {}, {}};
-#pragma omp for schedule(dynamic, 64)
-    for (std::int64_t i = 0; i < problem.N; ++i) failed += !row(i);
-  }
+  // Rows are taken in groups, since a single one may be less work than taking it.
+  constexpr std::int64_t kRows = 64;
+  std::vector<RowSolver> solvers_of_workers(n_threads, RowSolver{solvers, problem, {}, {}, {}, {}, {}, {}});
+  std::atomic<std::int64_t> failed{0};
+  parallel_for(n_threads, (problem.N + kRows - 1) / kRows, [&](std::int64_t group, int worker) {
+    RowSolver& row = solvers_of_workers[worker];
+    const std::int64_t last = std::min(problem.N, (group + 1) * kRows);
+    for (std::int64_t i = group * kRows; i < last; ++i) failed += !row(i);
+  });
   return failed;
 }
 

@@ -1,0 +1,110 @@
+"""Two threads instead of one, on an idle machine and on a busy one: `python -m benchmarks.threads`.
+
+Confines itself to two processors and fits two tables, a large and a small one, with one thread and with two:
+alone, next to a process that keeps one processor busy, and as two fits at the same time. The contestants take
+turns. The median over rounds is printed and stored, with the fastest and the slowest round, and how many
+times as fast two threads are as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pages import SECTIONS
+from bpfa import BPFA, draw_data
+from experiments import Array
+from experiments.cells import write_results
+from experiments.markdown import table
+
+RESULTS = SECTIONS["threads"].results
+TABLES = {"20,000 x 24, 400 steps": (20_000, 24, 400), "400 x 12, 1,000 steps": (400, 12, 1000)}
+"""Name -> rows, columns and steps of the fit."""
+SITUATIONS = ("idle", "one busy process", "two fits at once")
+
+
+def data(n_rows: int, n_columns: int) -> Array:
+    """Return a table drawn from the model, of which a twentieth is missing."""
+    values = draw_data(n_rows, n_columns, 8, g_o=4.0, g_w=1.0, seed=0).y
+    values[np.random.default_rng(0).random(values.shape) < 0.05] = np.nan
+    return values
+
+
+def fit_seconds(name: str, n_jobs: int) -> float:
+    """Return how long a fit takes."""
+    n_rows, n_columns, n_steps = TABLES[name]
+    X = data(n_rows, n_columns)
+    model = BPFA(8, max_steps=n_steps, random_state=0, device="cpu", n_jobs=n_jobs)
+    began = time.perf_counter()
+    model.fit(X)
+    return time.perf_counter() - began
+
+
+def keep_busy() -> None:
+    """Occupy a processor until the process is ended."""
+    while True:
+        pass
+
+
+def seconds_in(situation: str, name: str, n_jobs: int) -> float:
+    """Return how long a fit takes in a situation; of two fits at once, the longer of the two times."""
+    context = multiprocessing.get_context("spawn")
+    if situation == "two fits at once":
+        with context.Pool(2) as pool:
+            pool.starmap(fit_seconds, [("400 x 12, 1,000 steps", 1)] * 2)  # import everything first
+            return max(pool.starmap(fit_seconds, [(name, n_jobs)] * 2, chunksize=1))
+    busy = context.Process(target=keep_busy, daemon=True) if situation == "one busy process" else None
+    if busy is not None:
+        busy.start()
+        time.sleep(1.0)
+    try:
+        return fit_seconds(name, n_jobs)
+    finally:
+        if busy is not None:
+            busy.kill()
+            busy.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    for name in TABLES:
+        fit_seconds(name, 2)
+    results: dict[str, Any] = {}
+    for situation in SITUATIONS:
+        for name in TABLES:
+            times: dict[int, list[float]] = {1: [], 2: []}
+            for _ in range(arguments.rounds):
+                for n_jobs, found in times.items():
+                    found.append(seconds_in(situation, name, n_jobs))
+            results[f"{situation}: {name}"] = {str(n_jobs): sorted(found) for n_jobs, found in times.items()}
+            print(*rows_of(results)[-1], sep="  ", flush=True)
+    write_results(RESULTS, results)
+
+
+def rows_of(results: dict[str, Any]) -> list[list[str]]:
+    """Return a row for each situation and table."""
+    rows = []
+    for title, times in results.items():
+        one, two = (np.asarray(times[n_jobs]) for n_jobs in ("1", "2"))
+        shown = [f"{np.median(found):.2f} ({found.min():.2f}-{found.max():.2f})" for found in (one, two)]
+        rows.append([*title.split(": "), *shown, f"{np.median(one) / np.median(two):.2f}"])
+    return rows
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the results as a table."""
+    return table(["machine", "fit", "1 thread, s", "2 threads, s", "times as fast"], rows_of(results))
+
+
+if __name__ == "__main__":
+    main()
