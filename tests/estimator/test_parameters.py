@@ -108,9 +108,14 @@ def test_every_parameter_is_documented_once_and_in_order():
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_documented_type_is_the_declared_one(name):
-    stated, parameter = documented()[name], DECLARED[name]
+    parameter = DECLARED[name]
     kind = kind_of(parameter)
-    assert ("optional" in stated or "None" in stated) == parameter.metadata["optional"]
+    stated, _, default = documented()[name].partition(", default=")
+    if default:
+        assert default == repr(parameter.default).replace("'", '"')
+    else:
+        assert parameter.default is None
+    assert ("optional" in stated or "None" in (stated + default)) == parameter.metadata["optional"]
     if isinstance(kind, (kinds.Integer, kinds.Number, kinds.Boolean)):
         assert stated.split(",")[0] == kind.value_type.__name__
     choices = re.findall(r'"([^"]*)"', stated)
