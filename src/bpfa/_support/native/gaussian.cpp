@@ -14,6 +14,15 @@ namespace bpfa {
 
 namespace {
 
+// The work that pays for waking a thread: operations of the draws, and numbers that a step moves. Either takes some
+// hundred microseconds.
+constexpr double kDrawOperations = 4e6, kMovedNumbers = 1e5;
+
+// The number of threads, of those that may be used, that have enough to do.
+int useful_threads(int n_threads, double work, double work_per_thread) {
+  return static_cast<int>(std::min<double>(n_threads, std::max(1.0, work / work_per_thread)));
+}
+
 // Computes the Cholesky factor of P; returns false if P is not positive definite. LAPACK stores matrices by columns and
 // we store them by rows, so our lower triangular factor is an upper triangular matrix U to it, with U^T U = P.
 bool factorise(Potrf* potrf, int K, const double* P, double* U) {
@@ -39,7 +48,8 @@ void solve(Trsv* trsv, int K, double* U, const double* h, const double* noise, d
 
 int gaussian_draws(Potrf* potrf, Trsv* trsv, int D, int K, int n_matrices, const double* P, const double* h,
                    const double* noise, double* out, int n_threads) {
-  n_threads = std::min(thread_count(n_threads), D);
+  // Each matrix takes about K^3 operations to factorise, and each column two triangular solutions.
+  n_threads = useful_threads(std::min(thread_count(n_threads), D), 1.0 * D * K * K * (K + 6), kDrawOperations);
   const std::size_t size = static_cast<std::size_t>(K) * K;
   // A matrix that all columns share is factorised once, before the threads start.
   std::vector<double> shared_factor(n_matrices == 1 ? size : 0);
@@ -69,7 +79,7 @@ void move_precisions(int K, int n_P, const double* P, int n_XX, const double* XX
                      double diagonal, double* out, int n_threads) {
   const int n_matrices = std::max(n_P, n_XX);
   const std::size_t size = static_cast<std::size_t>(K) * K;
-  n_threads = std::min(thread_count(n_threads), n_matrices);
+  n_threads = useful_threads(std::min(thread_count(n_threads), n_matrices), 1.0 * n_matrices * size, kMovedNumbers);
   parallel_for(n_threads, n_matrices, [&](std::int64_t d, int) {
     const double* from = P + (n_P == 1 ? 0 : d * size);
     const double* add = XX + (n_XX == 1 ? 0 : d * size);
