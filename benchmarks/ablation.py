@@ -34,7 +34,7 @@ N_POINTS = 8
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train for the time of the cell, and score the model on the way and at the end."""
     problem, seed = PROBLEMS[settings["problem"]], settings["seed"]
-    name, features, weight_precision, warm, dropout, init = (settings[key] for key in Choice._fields)
+    name, features, weight_precision, carried, dropout, init = (settings[key] for key in Choice._fields)
     data, chosen = load(settings["problem"], context.data, seed), algorithm(name, n_jobs=1)
 
     def scored(posterior: Posterior) -> dict[str, float]:
@@ -67,7 +67,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         init=init,
         seed=seed,
         n_jobs=1,
-        chains=ChainStore(data.rows.n_rows, problem.n_features) if warm else None,
+        chains=ChainStore(data.rows.n_rows, problem.n_features) if carried else None,
         **({"dropout": dropout} if dropout else {}),
     )
     # Processor time: a cell has one thread, and loses nothing to whatever else the machine does.

@@ -20,12 +20,12 @@ class Choice(NamedTuple):
     algorithm: str
     features: str
     weight_precision: str
-    warm: bool
+    carried: bool
     dropout: float = 0.0
     init: str = "random"
 
     def __str__(self) -> str:
-        chains = ", chains go on" if self.warm else ""
+        chains = ", chains go on" if self.carried else ""
         hidden = f", {self.dropout:.0%} hidden" if self.dropout else ""
         start = ", from components" if self.init == "principal" else ""
         return f"{self.algorithm}, {self.features}, {self.weight_precision} weights{chains}{hidden}{start}"
@@ -43,12 +43,12 @@ def grid(problem: Problem) -> Iterator[Choice]:
             continue
         for features in ("factorised", "joint") if cell.view == "sampled" else ("factorised",):
             for weight_precision in ("all", "active") if cell.method != "MeanField" else ("all",):
-                for warm in (False, True) if cell.method == "Gibbs" else (False,):
-                    yield Choice(name, features, weight_precision, warm)
+                for carried in (False, True) if cell.method == "Gibbs" else (False,):
+                    yield Choice(name, features, weight_precision, carried)
     for features in ("factorised", "joint") if problem.picture is not None else ():
-        yield Choice("gibbs-ssvi", features, "active", warm=False, dropout=DROPOUT)
+        yield Choice("gibbs-ssvi", features, "active", carried=False, dropout=DROPOUT)
     for features in ("factorised", "joint"):
-        yield Choice("gibbs-ssvi", features, "active", warm=False, init="principal")
+        yield Choice("gibbs-ssvi", features, "active", carried=False, init="principal")
 
 
 def cells(problems: Sequence[str], seeds: Sequence[int], seconds: float) -> list[Cell]:

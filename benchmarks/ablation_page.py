@@ -107,8 +107,8 @@ def problem_table(results: dict[Choice, list[dict[str, Any]]]) -> str:
 
 def joint_line(results: dict[Choice, list[dict[str, Any]]], dropout: float = 0.0) -> str:
     """Say when joint features reach the final score of factorised ones, and where they end."""
-    plain = results.get(Choice("gibbs-ssvi", "factorised", "all", warm=False))
-    joint = results.get(Choice("gibbs-ssvi", "joint", "active", warm=False, dropout=dropout))
+    plain = results.get(Choice("gibbs-ssvi", "factorised", "all", carried=False))
+    joint = results.get(Choice("gibbs-ssvi", "joint", "active", carried=False, dropout=dropout))
     if not plain or not joint:
         return ""
     what = f"active weights and {dropout:.0%} hidden" if dropout else "active weights"
@@ -158,7 +158,7 @@ def plot(records: Sequence[Record], path: Path = FIGURE) -> None:
                 seconds, values = zip(*mean_curve(of_seeds), strict=True)
                 axes.plot(
                     seconds, values, label=str(choice).removeprefix("gibbs-ssvi, "),
-                    color=colours[choice.features], linestyle="--" if choice.warm else "-",
+                    color=colours[choice.features], linestyle="--" if choice.carried else "-",
                     marker=marker_of(choice),
                 )  # fmt: skip
             axes.set(

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
 import bpfa
+from bpfa._support.progress import open_bar
 from experiments.cells import Cell, Context, Record, Run, Store
 from experiments.machine import machine, thread_limit
 
@@ -179,14 +179,12 @@ def run_and_report(
         f"{planned_minutes(left, budgets, jobs):.1f} minutes with {jobs} at a time"
     )
     began, failed = time.perf_counter(), 0
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=len(left))
+    with open_bar(title, total=len(left), console=console) as bar:
         for cell, record, error in run_cells(
             cells, run, store, context, jobs=jobs, budgets=budgets, force=force
         ):
             failed += record is None
-            bar.advance(task)
+            bar.advance()
             outcome = error if record is None else f"{record['seconds']:.1f} s"
             console.print(f"  {title} {cell.name}: {outcome}", markup=False)
     console.print(f"{title}: {(time.perf_counter() - began) / 60:.1f} minutes")

@@ -50,10 +50,10 @@ def test_a_chain_goes_on_where_it_stood(methods, joint):
     view, batch = random_view(rng, K, D), random_batch(rng, N, D, "random")
     options = {"dtype": "float64"} if methods is kernels else {}
     first, second = (Stream.from_seed(seed).rows(batch.ids, 1) for seed in (1, 2))
-    warm = CarriedGibbs(methods.Gibbs(burn_in=1, n_samples=1, **options), ChainStore(N, K))
-    warm.sums(view, batch, first, joint=joint)
-    went_on = warm.sums(view, batch, second, joint=joint)
-    assert warm.store.take(batch.ids).z.any()
+    carried = CarriedGibbs(methods.Gibbs(burn_in=1, n_samples=1, **options), ChainStore(N, K))
+    carried.sums(view, batch, first, joint=joint)
+    went_on = carried.sums(view, batch, second, joint=joint)
+    assert carried.store.take(batch.ids).z.any()
 
     reference = local.Gibbs(burn_in=1, n_samples=1)
     empty = LocalState(*np.zeros((2, N, K)))
@@ -107,9 +107,9 @@ def test_a_warm_chain_leaves_the_posterior_of_a_row():
     view = random_view(rng, 2, 3)
     row = random_batch(rng, 1, 3, "full")
     batch = Batch(np.repeat(row.values, 4000, axis=0))
-    warm = CarriedGibbs(kernels.Gibbs(burn_in=0, n_samples=1), ChainStore(4000, 2))
+    carried = CarriedGibbs(kernels.Gibbs(burn_in=0, n_samples=1), ChainStore(4000, 2))
     for visit in range(1, 31):
-        sums = warm.sums(view, batch, Stream.from_seed(0).rows(batch.ids, visit))
+        sums = carried.sums(view, batch, Stream.from_seed(0).rows(batch.ids, visit))
     long = kernels.Gibbs(burn_in=60, n_samples=1).sums(view, batch, Stream.from_seed(9).rows(batch.ids, 1))
     # Counts out of 4000 chains: four deviations of their difference.
     np.testing.assert_allclose(sums.n, long.n, atol=4 * np.sqrt(2 * 4000 / 4))
