@@ -25,10 +25,10 @@ class Choice(NamedTuple):
     init: str = "random"
 
     def __str__(self) -> str:
-        chains = ", chains go on" if self.carried else ""
-        hidden = f", {self.dropout:.0%} hidden" if self.dropout else ""
+        chains = ", chains carried over" if self.carried else ""
+        dropped = f", dropout {self.dropout:.0%}" if self.dropout else ""
         start = ", from components" if self.init == "principal" else ""
-        return f"{self.algorithm}, {self.features}, {self.weight_precision} weights{chains}{hidden}{start}"
+        return f"{self.algorithm}, {self.features}, {self.weight_precision} weights{chains}{dropped}{start}"
 
 
 def grid(problem: Problem) -> Iterator[Choice]:

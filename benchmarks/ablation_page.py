@@ -111,7 +111,7 @@ def joint_line(results: dict[Choice, list[dict[str, Any]]], dropout: float = 0.0
     joint = results.get(Choice("gibbs-ssvi", "joint", "active", carried=False, dropout=dropout))
     if not plain or not joint:
         return ""
-    what = f"active weights and {dropout:.0%} hidden" if dropout else "active weights"
+    what = f"active weights and a dropout of {dropout:.0%}" if dropout else "active weights"
     final = mean_curve(plain)[-1]
     reached = time_to(mean_curve(joint), final[1])
     when = "never reach" if reached is None else f"reach after {reached / final[0]:.0%} of the time"

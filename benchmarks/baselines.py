@@ -118,7 +118,9 @@ def mofa(train: Array, n_components: int, seed: int, *, sparse: bool = True) -> 
     mean, variance = (model.imputed_data[name][0] for name in ("mean", "variance"))
     iterations = len(model.model.train_stats["time"])
     used = int((np.abs(model.model.nodes["W"].getExpectations()[0]["E"]).max(axis=0) > 1e-3).sum())
-    return Imputed(mean, np.sqrt(variance), f"{iterations} iterations, {used} factors in use")
+    return Imputed(
+        mean, np.sqrt(variance), f"{iterations} iterations, {used} factor{'s' if used != 1 else ''} in use"
+    )
 
 
 def dense_mofa(train: Array, n_components: int, seed: int) -> Imputed:

@@ -6,11 +6,12 @@ A cell is stored as soon as it is done, so that an experiment that was stopped c
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from bpfa._support.files import whole_file
 
 Record = dict[str, Any]
 """What is stored of a cell: its name, settings, result and seconds, and the machine it ran on."""
@@ -102,9 +103,8 @@ class Store:
 def write_whole(path: Path, text: str) -> None:
     """Write a file, which replaces an earlier one only once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
+    with whole_file(path) as temporary:
+        temporary.write_text(text)
 
 
 def write_results(path: Path, results: Any) -> None:

@@ -12,9 +12,8 @@ from scipy.interpolate import griddata
 
 from bpfa import Algorithm, psnr
 from bpfa._support.philox import Stream
-from bpfa.images import PatchRows
 from bpfa.images.canvas import Canvas
-from bpfa.images.restore import STRIP_PATCHES, PatchDraws, restore
+from bpfa.images.restore import NOISE_SHARE, restore_canvas
 from bpfa.model.posterior import Posterior
 from experiments import Array
 from experiments.cells import DataFile
@@ -144,7 +143,15 @@ def restored_picture(
         large one gives all patches the same weight.
     n_threads : int
     """
-    rows = PatchRows(canvas.values, canvas.observed, (patch_size, patch_size), stride)
-    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
-    draws.noise *= noise_factor
-    return canvas.image(restore(rows, draws, rows.strips(STRIP_PATCHES), n_threads).mean)
+    restored = restore_canvas(
+        canvas,
+        (patch_size, patch_size),
+        stride,
+        posterior,
+        algorithm,
+        n_draws=n_draws,
+        stream=stream,
+        n_threads=n_threads,
+        noise_share=noise_factor * NOISE_SHARE,
+    )
+    return canvas.image(restored.mean)

@@ -13,7 +13,8 @@ import numpy as np
 from bpfa import BPFA, Algorithm, Batch, posterior_draws
 from bpfa._support.philox import Stream
 from bpfa.model.posterior import Posterior
-from bpfa.prediction.scores import PosteriorDraw, score_draws
+from bpfa.prediction.draws import PosteriorDraw
+from bpfa.prediction.scores import score_draws
 from experiments import Array
 
 # 95 % of a Gaussian lies within this many standard deviations of its mean.

@@ -59,9 +59,10 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         [str(number), claim.text, claim.evidence, f"**{claim.verdict}**", link]
         for number, (claim, link) in enumerate(claims, start=1)
     ]
+    counted = {"holds": "hold", "holds partly": "hold partly", "does not hold": "do not hold"}
     counts = [
-        f"{sum(claim.verdict == kind for claim, _ in claims)} {kind}"
-        for kind in ("holds", "holds partly", "does not hold")
+        f"{sum(claim.verdict == verdict for claim, _ in claims)} {words}"
+        for verdict, words in counted.items()
     ]
     page = [
         HEAD.format(kind=KINDS[quick]).rstrip(),

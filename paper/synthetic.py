@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bpfa import BPFA, Progress, algorithm, draw_data, train
-from bpfa.prediction.scores import PosteriorDraw
+from bpfa.prediction.draws import PosteriorDraw
 from experiments import Array
 from experiments.cells import Cell, Context, Record
 from experiments.markdown import table

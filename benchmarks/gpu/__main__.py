@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.command import parser_with_data
 from benchmarks.gpu.device import ceilings
 from benchmarks.gpu.kernels import kernel_times
-from benchmarks.gpu.page import ASKED, shown
+from benchmarks.gpu.page import shown
 from benchmarks.gpu.steps import joint_step_times, step_times
 from benchmarks.gpu.whole import first_call, pictures, tables
 from benchmarks.pages import SECTIONS as PAGE_SECTIONS
@@ -49,9 +49,7 @@ def main() -> None:
             write_results(arguments.output, results)
     print(f"\n{name}")
     for work, found in results["work"].items():
-        must, aim = ASKED.get(work, (None, None))
-        asked = "" if must is None else f"  must {shown(must)}, aim {shown(aim)}"
-        print(f"{work:58} {shown(found['seconds']):>10}{asked}  {found.get('note', '')}")
+        print(f"{work:58} {shown(found['seconds']):>10}  {found.get('note', '')}")
 
 
 def parse() -> argparse.Namespace:

@@ -14,7 +14,8 @@ from bpfa.inference.training import train
 from bpfa.model.bounds import full_bound
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors, Synthetic, draw_data
-from bpfa.prediction.scores import HeldOutScore, held_out_score, posterior_draws, psnr
+from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.scores import HeldOutScore, held_out_score, psnr
 
 if TYPE_CHECKING:
     from bpfa.estimator import BPFA
@@ -52,7 +53,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 
-# The estimator brings scikit-learn with it, which takes a second to import: only who asks for it waits.
+# The estimator needs scikit-learn, which takes a second to import, so it is imported only when it is needed.
 _LATER = {
     "BPFA": "bpfa.estimator",
     "ImageResult": "bpfa.images",

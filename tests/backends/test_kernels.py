@@ -264,7 +264,7 @@ def sums_in_child(queue):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_works_on():
-    """OpenMP's threads do not survive a fork; a child that waited for them would hang."""
+    """Other threads do not survive a fork; a child that waited for them would hang."""
     view, batch, draws = sparse_problem(7, N=300, K=10, D=6)
     expected = kernels.Gibbs(n_jobs=2).sums(view, batch, draws).SSE
     context = multiprocessing.get_context("fork")

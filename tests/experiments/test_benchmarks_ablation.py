@@ -47,7 +47,7 @@ def test_the_grid_has_every_cell_that_exists():
     cells = list(grid(PROBLEMS["house 20 %"]))
     assert len(cells) == len(set(cells)) == 25
     assert [str(cell) for cell in cells if cell.dropout] == [
-        f"gibbs-ssvi, {features}, active weights, 10% hidden" for features in ("factorised", "joint")
+        f"gibbs-ssvi, {features}, active weights, dropout 10%" for features in ("factorised", "joint")
     ]
     assert [str(cell) for cell in cells if cell.init == "principal"] == [
         f"gibbs-ssvi, {features}, active weights, from components" for features in ("factorised", "joint")
@@ -75,9 +75,9 @@ def test_all_cells_run_and_are_not_run_again(small, capsys):
     assert "0 of 25 cells to run" in capsys.readouterr().out
     assert json.loads(ablation.RESULTS.read_text()) == records
     page = markdown(records)
-    assert page.count("gibbs-ssvi, joint, active weights, chains go on") == 2
+    assert page.count("gibbs-ssvi, joint, active weights, chains carried over") == 2
     assert page.count("Joint features with active weights") == 3
-    assert page.count("Joint features with active weights and 10% hidden") == 1
+    assert page.count("Joint features with active weights and a dropout of 10%") == 1
 
 
 def test_a_problem_without_its_file_is_left_out(small, capsys):

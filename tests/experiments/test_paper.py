@@ -8,7 +8,7 @@ import pytest
 from imageio.v3 import imwrite
 
 from bpfa import BPFA, Progress
-from bpfa.prediction.scores import PosteriorDraw
+from bpfa.prediction.draws import PosteriorDraw
 from experiments.cells import Cell, Context, Store
 from experiments.measure import follow
 from experiments.runs import run_cells

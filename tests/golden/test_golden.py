@@ -2,7 +2,7 @@
 
 `results.json` holds a digest and the mean of every array of `golden_cases`, as that earlier tree computed
 them; `models` are files that it saved. Bits depend on the processor and on the libraries too, so they are
-compared where these are the same; elsewhere nearly all means must agree.
+compared where these are the same. Elsewhere nearly all means must agree, and the test is shown as skipped.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ MODELS = json.loads((HERE / "models" / "results.json").read_text())
 
 
 def fingerprint():
-    """Return what bits depend on beside the code."""
+    """Return what bits depend on apart from the code."""
     blas = {pool["architecture"] for pool in threadpool_info() if pool["user_api"] == "blas"}
     versions = {"numpy": np.__version__, "scipy": scipy.__version__}
     return {"instruction set": instruction_sets()[0], "blas": sorted(blas), **versions}
@@ -40,14 +40,18 @@ def summary(value):
 
 @pytest.mark.parametrize("name", GOLDEN["results"])
 def test_the_bits_are_those_of_the_earlier_tree(name):
-    expected = GOLDEN["results"][name]
+    expected, here = GOLDEN["results"][name], fingerprint()
     found = {key: summary(value) for key, value in dict(cases("dropout", "weight_precision"))[name]().items()}
     assert found.keys() == expected.keys()
-    if fingerprint() == GOLDEN["fingerprint"]:
+    differing = {
+        key: (value, here[key]) for key, value in GOLDEN["fingerprint"].items() if here[key] != value
+    }
+    if not differing:
         assert found == expected
-    else:
-        near = [np.isclose(found[key]["mean"], expected[key]["mean"], rtol=0.05, atol=0.05) for key in found]
-        assert np.mean(near) >= 0.8, f"{name}: {near}"
+        return
+    near = [np.isclose(found[key]["mean"], expected[key]["mean"], rtol=0.05, atol=0.05) for key in found]
+    assert np.mean(near) >= 0.8, f"{name}: {near}"
+    pytest.skip(f"bits depend on the machine, of which (there, here) differ: {differing}; means agree")
 
 
 def test_every_case_has_a_result():

@@ -65,7 +65,7 @@ def test_start_knows_the_scale_of_the_data(initialise):
 def test_start_with_less_noise_and_more_features():
     start = random_posterior(ArrayRows(Y), 20, seed=0, noise_share=0.25, features_per_row=4.0)
     np.testing.assert_allclose(start.noise_std**2, 0.25 * (Y**2).mean())
-    # What the rows would have said of pi, beside the prior.
+    # What the rows would have said of pi, apart from the prior.
     np.testing.assert_allclose((start.a - start.priors.beta(20)[0]).sum() / len(Y), 4.0)
 
 

@@ -21,7 +21,8 @@ from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs
 from bpfa.model.features import FactorisedFeatures
 from bpfa.model.local import LocalState
-from bpfa.prediction.scores import PosteriorDraw, score_draws
+from bpfa.prediction.draws import PosteriorDraw
+from bpfa.prediction.scores import score_draws
 
 N, K, D = 8, 3, 4
 RNG = np.random.default_rng(0)

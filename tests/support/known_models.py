@@ -21,7 +21,7 @@ def known_model(phi, pi, *, g_o=100.0, g_w=1.0, scale=None, names=None, **parame
     posterior = GlobalPosterior(
         priors=Priors(),
         n_rows=n_rows,
-        # The share of the prior is small beside that of the rows.
+        # The share of the prior is small compared with that of the rows.
         a=Priors().beta(K)[0] + n_rows * pi,
         b=Priors().beta(K)[1] + n_rows * (1 - pi),
         c=SURE * g_o,

@@ -19,7 +19,7 @@ __all__ = ["check_jobs", "limited_threads", "one_blas_thread", "thread_count"]
 def check_jobs(n_jobs: Any) -> int | None:
     """Return a number of threads as scikit-learn counts them: -1 is all processors, -2 all but one.
 
-    None, which stays None, lets OpenMP decide.
+    None stays None, which means the number of threads that OMP_NUM_THREADS and threadpoolctl determine.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def thread_count(n_jobs: int | None = None) -> int:
     """Return how many threads a parallel loop uses: `n_jobs`, or by default as many as OpenMP would.
 
     There are at most four threads for each processor, and only one in a forked child process, in which the
-    threads of OpenMP do not exist.
+    other threads do not exist.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def as_rows(data: Any, missing: Any = None) -> RowSource:
         return rows_on_host(data, missing)
     if missing is not None:
         raise ValueError(
-            "missing: a mask goes with an array on the host; expected None, and NaN in the array"
+            "missing: a mask can be given only with an array on the host; expected None, and NaN in the array"
         )
     return backend.rows_of(data)
 

@@ -140,7 +140,7 @@ def in_terms_of_options(text: str) -> str:
     name, sign, rest = begin[1], begin[2], text[begin.end() :]
     if sign == ":":
         return f"{names[name]}:{rest}"
-    # Only names with an underscore are surely names, and not words.
+    # Only names that contain an underscore can be told from ordinary words.
     for other, flag in names.items():
         if "_" in other:
             rest = re.sub(rf"\b{other}\b", flag, rest)

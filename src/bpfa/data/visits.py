@@ -1,4 +1,4 @@
-"""How a run visits the rows: in shuffled epochs for as long as it likes, or once in their order."""
+"""How a run visits the rows: in shuffled epochs without end, or once in their order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Visits(Protocol):
 
 @dataclass(frozen=True)
 class ShuffledEpochs:
-    """Every epoch visits all rows once in a new random order; there is no last one.
+    """Every epoch visits all rows once in a new random order, and epochs never end.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from bpfa._support.checks import Array, check_array, check_integer
 from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
+from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.predictions import keyed_by_content, predict
-from bpfa.prediction.scores import posterior_draws
 
 __all__ = ["calibration", "predictive_draws", "variance_explained"]
 

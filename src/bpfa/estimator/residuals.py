@@ -12,8 +12,8 @@ from bpfa._support.checks import Array
 from bpfa.data import sequential
 from bpfa.estimator.frames import column_labels, frame, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
+from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.predictions import keyed_by_content
-from bpfa.prediction.scores import posterior_draws
 
 __all__ = ["residual_blocks", "residual_moments"]
 

@@ -10,7 +10,8 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch
 from bpfa.inference.algorithms import Algorithm
-from bpfa.model.posterior import GlobalPosterior, Posterior
+from bpfa.model.posterior import Posterior
+from bpfa.prediction.draws import draws_given_globals, expected_view
 
 __all__ = ["PatchDraws"]
 
@@ -48,20 +49,10 @@ class PatchDraws:
         self.views = [posterior.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
         self.noise = float(np.mean([1 / view.g_o for view in self.views]))
         """Variance of the noise, averaged over the draws."""
-        # For algorithms that see expectations, the local variables are independent of the globals under q.
-        self.expected = None
-        if algorithm.view == "expected":
-            assert isinstance(posterior, GlobalPosterior)
-            self.expected = posterior.expected()
+        self.expected = expected_view(posterior, algorithm)
 
     def of(self, batch: Batch) -> Iterator[Array]:
         """Yield for each draw a prediction of the patches without noise, rows x columns."""
-        local = self.algorithm.local
-        if self.expected is not None:
-            seen = batch.padded_to(self.expected.phi.shape[1])
-            samples = local.samples(self.expected, seen, self.stream.rows(batch.ids, 0), len(self.views))
-            for view, x in zip(self.views, samples, strict=True):
-                yield x @ view.phi
-            return
-        for m, view in enumerate(self.views):
-            yield next(iter(local.samples(view, batch, self.stream.rows(batch.ids, m), 1))) @ view.phi
+        given = self.views, len(self.views), self.expected, batch, self.algorithm, self.stream
+        for draw in draws_given_globals(*given, continues=False):
+            yield draw.mean

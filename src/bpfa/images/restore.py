@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa._support.progress import tracked
+from bpfa._support.threads import one_blas_thread
 from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows, Strip
 from bpfa.images.canvas import Canvas
@@ -41,7 +41,7 @@ def restore_canvas(
     n_draws: int = N_DRAWS,
     stream: Stream,
     n_threads: int = 1,
-    equal_weights: bool = False,
+    noise_share: float = NOISE_SHARE,
     verbose: int = 0,
 ) -> Restored:
     """Restore a picture from the posterior of a model of its patches.
@@ -65,9 +65,8 @@ def restore_canvas(
         Source of random numbers.
     n_threads : int
         Number of strips predicted at the same time. The result does not depend on it.
-    equal_weights : bool
-        Give all patches the same weight instead of weighting them by their certainty. Patches without an
-        observed pixel still count only where there are no others.
+    noise_share : float
+        Share of the noise in the weights of patches; see `restore`.
     verbose : int
         1 shows a progress bar in terminals and notebooks.
 
@@ -83,7 +82,8 @@ def restore_canvas(
     (6, 5)
     """
     rows = canvas.patches(size, stride)
-    if not equal_weights:
+    # A device has the usual weights built in.
+    if noise_share == NOISE_SHARE:
         restored = algorithm.backend.restore_patches(
             rows, posterior, algorithm, n_draws=n_draws, stream=stream
         )
@@ -91,7 +91,7 @@ def restore_canvas(
             return restored
     draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
     strips = tracked(rows.strips(STRIP_PATCHES), "restoring", shown=bool(verbose))
-    return restore(rows, draws, strips, n_threads, equal_weights=equal_weights)
+    return restore(rows, draws, strips, n_threads, noise_share=noise_share)
 
 
 def restore(
@@ -100,15 +100,15 @@ def restore(
     strips: Iterable[Strip],
     n_threads: int = 1,
     *,
-    equal_weights: bool = False,
+    noise_share: float = NOISE_SHARE,
 ) -> Restored:
     """Predict every patch and average the predictions that overlap.
 
-    A prediction is weighted by its certainty: by one over the sum of its variance and half the noise
-    variance. All draws of all patches over a pixel form a weighted mixture. Its mean is the restored pixel,
-    and its standard deviation is the uncertainty of that pixel. The deviation therefore contains both the
-    uncertainty of each patch and the disagreement between patches. It does not shrink with the number of
-    patches over a pixel, because their errors are similar.
+    A prediction is weighted by its certainty: by one over the sum of its variance and a share of the noise
+    variance, half of it by default. All draws of all patches over a pixel form a weighted mixture. Its mean
+    is the restored pixel, and its standard deviation is the uncertainty of that pixel. The deviation
+    therefore contains both the uncertainty of each patch and the disagreement between patches. It does not
+    shrink with the number of patches over a pixel, because their errors are similar.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def restore(
     n_threads : int
         Number of strips predicted at the same time; the algorithm of the draws should itself use one thread.
         The result does not depend on it.
-    equal_weights : bool
-        Give all predictions the same weight, whatever their certainty.
+    noise_share : float
+        Share of the noise variance that is added. A very large one gives all predictions the same weight.
 
     Examples
     --------
@@ -142,8 +142,7 @@ def restore(
         return strip, has_observed, *_mean_and_variance(draws.of(batch))
 
     for strip, has_observed, mean, variance in _in_order(predicted, strips, n_threads):
-        spread = np.ones_like(variance) if equal_weights else variance + NOISE_SHARE * draws.noise
-        weight = np.where(has_observed, 1.0, EMPTY_WEIGHT) / spread
+        weight = np.where(has_observed, 1.0, EMPTY_WEIGHT) / (variance + noise_share * draws.noise)
         _add_patches(total, weight, rows, strip)
         _add_patches(first, weight * mean, rows, strip)
         _add_patches(second, weight * (variance + mean**2), rows, strip)
@@ -163,7 +162,7 @@ def _in_order(function: Callable[[Item], Result], items: Iterable[Item], n_threa
     times in each of its draws, which takes most of the time on a busy machine.
     """
     # The libraries behind NumPy must not start further threads inside each of these.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(pool.submit(function, item))

@@ -140,6 +140,11 @@ class CarriedGibbs:
     local: Gibbs
     store: ChainStore
 
+    @property
+    def continues_from_x(self) -> bool:
+        """Whether a chain can continue from x: as the chains of `local` do."""
+        return self.local.continues_from_x
+
     def sums(
         self, view: GlobalView, batch: Batch, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Sums:

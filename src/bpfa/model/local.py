@@ -77,6 +77,10 @@ class LocalMethod(Protocol):
 
     kind: ClassVar[MethodName]
 
+    @property
+    def continues_from_x(self) -> bool:
+        """Whether `samples` can continue a chain from a draw of x alone."""
+
     def sums(
         self, view: Any, batch: Any, draws: RowDraws, start: RowStart = None, *, joint: bool = False
     ) -> Any:

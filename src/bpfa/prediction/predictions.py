@@ -15,7 +15,7 @@ from bpfa.inference.sampler import ChainPosterior
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
 from bpfa.model.view import GlobalView
-from bpfa.prediction.scores import posterior_draws
+from bpfa.prediction.draws import posterior_draws
 
 __all__ = [
     "Prediction",

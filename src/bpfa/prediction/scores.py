@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,40 +13,20 @@ from bpfa._support.checks import (
     as_real_array,
     check_array,
     check_instance,
-    check_integer,
     check_mask,
     check_number,
 )
-from bpfa._support.philox import MAX_SWEEP, Stream
-from bpfa.backends.numpy import Gibbs
+from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows, Batch
 from bpfa.inference.algorithms import Algorithm
-from bpfa.model.local import LocalState
 from bpfa.model.marginals import log_predictive
-from bpfa.model.posterior import GlobalPosterior, Posterior
+from bpfa.model.posterior import Posterior
+from bpfa.prediction.draws import PosteriorDraw, posterior_draws
 
-__all__ = ["HeldOutScore", "PosteriorDraw", "held_out_score", "posterior_draws", "psnr"]
+__all__ = ["HeldOutScore", "held_out_score", "psnr", "score_draws", "score_rows"]
 
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
-
-
-class PosteriorDraw(NamedTuple):
-    """A draw from the posterior of everything that predicts the entries of some rows."""
-
-    x: Array
-    """z w, rows x features."""
-    phi: Array
-    """Features x columns."""
-    g_o: float
-    """Noise precision."""
-    g_w: float
-    """Weight precision."""
-
-    @property
-    def mean(self) -> Array:
-        """Prediction of every entry, rows x columns."""
-        return self.x @ self.phi
 
 
 class HeldOutScore(NamedTuple):
@@ -65,67 +45,6 @@ class HeldOutScore(NamedTuple):
         log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
         total = int(n_entries.sum())
         return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)
-
-
-def posterior_draws(
-    posterior: Posterior, batch: Batch, algorithm: Algorithm, *, n_draws: int, stream: Stream
-) -> Iterator[PosteriorDraw]:
-    """Yield joint draws of globals and locals from q, given the observed entries of the rows.
-
-    Structured algorithms draw the locals given a draw of the globals. Algorithms with an expected view have
-    locals that are independent of the globals under q, and draw them independently.
-
-    Parameters
-    ----------
-    posterior : GlobalPosterior or ChainPosterior
-    batch : Batch
-    algorithm : Algorithm
-        The algorithm by which the posterior was trained.
-    n_draws : int
-    stream : Stream
-
-    Examples
-    --------
-    >>> from bpfa import algorithm
-    >>> from bpfa.inference.starts import random_posterior
-    >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 4)))
-    >>> draws = posterior_draws(random_posterior(rows, 3, seed=0), rows.take(np.arange(5)),
-    ...                         algorithm("mf-ssvi"), n_draws=2, stream=Stream.from_seed(0))
-    >>> [draw.mean.shape for draw in draws]
-    [(5, 4), (5, 4)]
-    """
-    n_draws = check_integer("n_draws", n_draws, low=1, high=MAX_SWEEP // 2)
-    for name, value, kind in (
-        ("batch", batch, Batch),
-        ("algorithm", algorithm, Algorithm),
-        ("stream", stream, Stream),
-    ):
-        check_instance(name, value, kind)
-    local_stream, global_stream = stream.child("local"), stream.child("global")
-    views = (posterior.sampled(global_stream.generator(m)) for m in range(n_draws))
-    if algorithm.view == "expected":
-        if not isinstance(posterior, GlobalPosterior):
-            raise TypeError(
-                f"posterior: {type(posterior).__name__}; {algorithm.name!r} needs a GlobalPosterior"
-            )
-        algorithm.check_suits(posterior, batch)
-        draws, expected = local_stream.rows(batch.ids, 0), posterior.expected()
-        seen = batch.padded_to(expected.phi.shape[1])
-        samples = algorithm.local.samples(expected, seen, draws, n_draws)
-        for view, x in zip(views, samples, strict=True):
-            yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
-    else:
-        # A Gibbs chain continues from one draw of the globals to the next, since they differ little. It then
-        # has as many sweeps as all draws together, whereas a new chain would have only a few. The two-step
-        # form would also need the weights of features that are off.
-        continues = isinstance(algorithm.local, Gibbs) and algorithm.local.blocked
-        state: LocalState | None = None
-        for m, view in enumerate(views):
-            samples = algorithm.local.samples(view, batch, local_stream.rows(batch.ids, m), 1, state)
-            x = next(samples)
-            yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
-            if continues:
-                state = LocalState((x != 0).astype(np.float64), x)
 
 
 def held_out_score(

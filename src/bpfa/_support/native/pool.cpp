@@ -96,7 +96,7 @@ class Pool {
     }
   }
 
-  // What a helper does all its life: join loops that want one.
+  // The life of a helper: it joins one loop after another, and sleeps while no loop wants help.
   void help() {
     for (;;) {
       spin_until(kHelperPatience, [&] { return n_open_.load() > 0; });

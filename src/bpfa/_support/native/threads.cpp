@@ -2,6 +2,7 @@
 #include "threads.h"
 
 #include <algorithm>
+#include <thread>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -20,19 +21,19 @@ bool forked = false;
 }  // namespace
 
 int thread_count(int asked) {
-#ifdef _OPENMP
 #if defined(__unix__) || defined(__APPLE__)
   // The handler is installed once, by the first call; it runs in every later child of this process.
   static const int fork_handler_status = pthread_atfork(nullptr, nullptr, [] { forked = true; });
   (void)fork_handler_status;
 #endif
   if (forked) return 1;
-  // More threads than this only get in each other's way.
-  return std::min(asked > 0 ? asked : omp_get_max_threads(), 4 * omp_get_num_procs());
+#ifdef _OPENMP
+  const int usual = omp_get_max_threads(), processors = omp_get_num_procs();
 #else
-  (void)asked;
-  return 1;
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency())), usual = processors;
 #endif
+  // More threads than this only get in each other's way.
+  return std::min(asked > 0 ? asked : usual, 4 * processors);
 }
 
 }  // namespace bpfa

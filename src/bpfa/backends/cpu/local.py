@@ -45,7 +45,7 @@ class CpuKernel:
     n_jobs : int, optional
         Number of threads, at most four for each processor; -1 means one for each processor. By default as
         many as OpenMP would use, which OMP_NUM_THREADS and threadpoolctl determine. A forked child process
-        always uses one thread, because the threads of OpenMP do not survive the fork.
+        always uses one thread, because other threads do not survive the fork.
     instruction_set : str, optional
         One of `instruction_sets()`; the widest by default.
     """

@@ -65,6 +65,11 @@ class Gibbs:
             raise TypeError(f"blocked={self.blocked!r}: expected True or False")
         check_number("dropout", self.dropout, low=0.0, high=MOST_DROPOUT)
 
+    @property
+    def continues_from_x(self) -> bool:
+        """Whether a chain can continue from x; z given w would also need the weights of idle features."""
+        return self.blocked
+
     def chain(
         self, view: GlobalView, batch: Batch, draws: RowDraws, n_sweeps: int, start: RowStart = None
     ) -> Iterator[LocalState]:

@@ -36,6 +36,11 @@ class Variational(ABC):
     has_idle_weights: ClassVar[bool]
     n_sweeps: int = 10
 
+    @property
+    def continues_from_x(self) -> bool:
+        """Whether a draw can start from an earlier one; these are independent."""
+        return False
+
     def __post_init__(self) -> None:
         check_integer("n_sweeps", self.n_sweeps, low=1, high=MAX_SWEEP)
 

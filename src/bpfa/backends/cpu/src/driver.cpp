@@ -6,15 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "pool.h"
 #include "prepared.h"
 #include "threads.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace bpfa {
 
@@ -82,14 +79,6 @@ bool any_row_uses_gram(const Rows<Real>& rows, int K, int D, double visible_shar
   for (std::int64_t i = 0; i < rows.n; ++i)
     if (gram_pays(K, D, static_cast<int>(visible_share * observed_entries(rows, D, i, 1)))) return true;
   return false;
-}
-
-int thread_index() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
 }
 
 }  // namespace
@@ -236,18 +225,18 @@ template bool run<double>(const View&, const Settings&, const Rows<double>&, con
 // it did, until the time is up.
 template <class Work>
 double measured_rate(double seconds, int n_threads, Work work) {
-  double total = 0;
-#pragma omp parallel num_threads(n_threads) reduction(+ : total)
-  {
+  // As many tasks as threads, each of which lasts until the time is up, so that every thread takes one.
+  std::vector<double> rates(n_threads);
+  parallel_for(n_threads, n_threads, [&](std::int64_t task, int) {
     const auto begin = std::chrono::steady_clock::now();
     double done = 0, elapsed = 0;
     do {
-      done += work(thread_index());
+      done += work(static_cast<int>(task));
       elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     } while (elapsed < seconds);
-    total += done / elapsed;
-  }
-  return total;
+    rates[task] = done / elapsed;
+  });
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 double fma_rate(double seconds, int n_threads, const std::string& instruction_set) {
