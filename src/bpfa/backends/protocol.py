@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
 
-__all__ = ["Backend", "MakeStep", "Step", "Workspace"]
+__all__ = ["Backend", "MakeStep", "PlacedPosterior", "Step", "Workspace"]
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,28 @@ MakeStep = Callable[[Any, Any, Step], Any]
 """From a posterior, a batch and a `Step` to the posterior after the step."""
 
 
+class PlacedPosterior(Posterior, Protocol):
+    """A posterior in the memory in which a run takes place: what the loop asks of it."""
+
+    @property
+    def n_rows(self) -> int:
+        """Size N of the whole data set."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether the features are joint."""
+
+    def expected(self) -> Any:
+        """Return the expected view, in the same memory."""
+
+    def step(self, sums: Any, rho: Any, g_o: Any) -> Any:
+        """Return the posterior after a step of size rho; sums and g_o are in the same memory."""
+
+
 class Workspace:
-    """Where a run takes place. This one is the memory of the host, where everything is already.
+    """Where a run takes place. This one is the memory of the host, where everything is already."""
 
-    A posterior that a workspace has placed offers all of `Posterior`, and in addition `expected()` and
-    `sampled(draws)`, which return views, and `step(sums, rho, g_o)`, which returns the posterior after a
-    step.
-    """
-
-    def place_posterior(self, posterior: GlobalPosterior) -> Any:
+    def place_posterior(self, posterior: GlobalPosterior) -> PlacedPosterior:
         """Return the posterior in the memory where the run needs it."""
         return posterior
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.inference.progress import Progress
+from bpfa.model.posterior import ReadableSummary
 from bpfa.prediction.scores import HeldOutScore
 
 __all__ = ["History"]
@@ -47,7 +48,7 @@ class History:
         self._lists: dict[str, list[float]] = {
             name: [] if arrays is None else list(arrays[name].tolist()) for name in self.COLUMNS
         }
-        self._unread: list[Any] = []
+        self._unread: list[ReadableSummary] = []
 
     def __len__(self) -> int:
         return len(self._lists["step"])

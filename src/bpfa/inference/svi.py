@@ -9,7 +9,7 @@ from typing import Any
 
 from bpfa._support.checks import check_instance
 from bpfa._support.philox import Stream
-from bpfa.backends.protocol import Step, Workspace
+from bpfa.backends.protocol import PlacedPosterior, Step, Workspace
 from bpfa.data import Rows
 from bpfa.data.visits import Visits
 from bpfa.inference.algorithms import Algorithm
@@ -22,7 +22,7 @@ __all__ = ["svi", "svi_step"]
 
 
 def svi_step(
-    posterior: Any,
+    posterior: PlacedPosterior,
     batch: Any,
     algorithm: Algorithm,
     *,
@@ -46,7 +46,7 @@ def svi_step(
         raise NonFiniteError(step, posterior.host(), str(error)) from error
 
 
-def _posterior_after(posterior: Any, batch: Any, step: Step) -> Any:
+def _posterior_after(posterior: PlacedPosterior, batch: Any, step: Step) -> Any:
     """Make a step of any algorithm: view the globals, take the sums of the rows, move the posterior."""
     view = step.algorithm.view_of(posterior, step.stream.child("global").globals(step.number))
     draws = step.stream.child("local").rows(batch.ids, step.number)

@@ -16,7 +16,7 @@ from bpfa.model.priors import Priors, log_gamma_draw
 from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
 
-__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior", "Posterior", "Summary"]
+__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior", "Posterior", "ReadableSummary", "Summary"]
 
 WEIGHT_PRECISIONS = ("active", "all")
 
@@ -31,6 +31,14 @@ class Summary(NamedTuple):
     def read(summaries: Sequence[Summary]) -> list[Summary]:
         """Return several summaries as numbers; those on a device are copied from it together."""
         return list(summaries)
+
+
+class ReadableSummary(Protocol):
+    """A `Summary`, or something from which one can be read later, such as numbers on a device."""
+
+    @staticmethod
+    def read(summaries: Sequence[Any]) -> list[Summary]:
+        """Return several summaries of this class as numbers."""
 
 
 @runtime_checkable
@@ -58,7 +66,7 @@ class Posterior(Protocol):
     def host(self) -> Any:
         """Return the posterior in the memory of the host: itself, or a copy from a device."""
 
-    def summary(self) -> Any:
+    def summary(self) -> ReadableSummary:
         """Return a summary for the history, which may have to be read from a device later."""
 
     def check_finite(self) -> None:
