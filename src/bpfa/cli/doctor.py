@@ -153,9 +153,12 @@ def kernels_agree() -> None:
     data = bpfa.draw_data(60, 7, 5, seed=0)
     y = np.where(np.random.default_rng(0).random(data.y.shape) < 0.3, np.nan, data.y)
     for name in ("gibbs-ssvi", "titsias-ssvi", "mf-ssvi"):
-        devices: list[dict[str, Any]] = [{"device": "numpy"}, {"device": "cpu", "dtype": "float64"}]
-        if BACKENDS["cuda"].problem() is None:
-            devices.append({"device": "cuda", "dtype": "float64"})
+        devices: list[dict[str, Any]] = [{"device": "numpy"}]
+        devices += [
+            {"device": kind, "dtype": "float64"}
+            for kind, backend in BACKENDS.items()
+            if kind != "numpy" and backend.problem() is None
+        ]
         specified, *compiled = (
             [
                 step.posterior.noise_std
