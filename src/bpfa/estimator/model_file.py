@@ -53,6 +53,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "n_rows_seen": outcome.n_rows_seen,
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
+        "data_digest": outcome.data_digest,
     }
     write_model(path, arrays, document)
 
@@ -84,6 +85,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         stopped_by=document["stopped_by"],
         n_rows_seen=document["n_rows_seen"],
         column_names=None if names is None else np.array(names, dtype=object),
+        data_digest=document.get("data_digest"),
     )
 
 

@@ -52,6 +52,8 @@ class Outcome:
     stopped_by: str | None
     n_rows_seen: int
     column_names: NDArray[Any] | None
+    data_digest: str | None = None
+    """Digest of the data. None after `partial_fit`, and in files that were saved without a digest."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -134,6 +136,7 @@ class _Training:
             stopped_by=self.stopped_by,
             n_rows_seen=plan.n_rows_seen,
             column_names=plan.column_names,
+            data_digest=plan.data_digest,
             error=error,
         )
 
