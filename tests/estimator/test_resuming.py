@@ -95,6 +95,27 @@ def test_files_without_a_digest_are_resumed():
     assert read_outcome("a.bpfa")[1].data_digest is not None
 
 
+def test_a_saved_fit_is_not_replaced_silently():
+    model(max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    with pytest.warns(UserWarning, match=r"a\.bpfa'?: a fit of 5 steps, which this fit will replace"):
+        model(max_steps=3).fit(HOLED, checkpoint="a.bpfa")
+    assert BPFA.load("a.bpfa").n_steps_ == 3
+    # A fit that goes on from another file replaces it too; one that goes on from this file does not.
+    model(max_steps=4).fit(HOLED, checkpoint="b.bpfa")
+    with pytest.warns(UserWarning, match=r"b\.bpfa'?: a fit of 4 steps, which this fit will replace"):
+        model(max_steps=6).fit(HOLED, checkpoint="b.bpfa", resume="a.bpfa")
+    model(max_steps=7).fit(HOLED, checkpoint="b.bpfa", resume=os.path.abspath("b.bpfa"))
+
+
+def test_the_warning_comes_before_the_work():
+    model(max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    before = Path("a.bpfa").read_bytes()
+    # Warnings are errors in these tests.
+    with pytest.raises(UserWarning, match="a fit of 5 steps"):
+        model(max_steps=10**9).fit(HOLED, checkpoint="a.bpfa")
+    assert Path("a.bpfa").read_bytes() == before
+
+
 def test_checkpoints_come_when_they_are_due(monkeypatch):
     written = []
     monkeypatch.setattr(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["check_writable", "whole_file", "whole_files"]
+__all__ = ["check_writable", "same_file", "whole_file", "whole_files"]
 
 
 @contextmanager
@@ -100,6 +100,23 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     IsADirectoryError: /: a folder; expected the name of a file
     """
     _empty_file_beside(Path(path)).unlink()
+
+
+def same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Return whether two paths lead to the same file, also through links, and also if it does not exist yet.
+
+    Examples
+    --------
+    >>> same_file("a.txt", "folder/../a.txt"), same_file("a.txt", "b.txt")
+    (True, False)
+    """
+    try:
+        if os.path.samefile(path, other):
+            return True
+    except (OSError, ValueError):
+        # At least one of them does not exist, or is not a path at all.
+        pass
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _empty_file_beside(path: Path) -> Path:
