@@ -332,3 +332,14 @@ def test_full_disk_at_a_checkpoint_does_not_lose_the_model(tmp_path):
     )
     assert second.startswith(f"refused: {path}: not written")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_link_to_a_model_stays_a_link(fitted, tmp_path):
+    link = tmp_path / "latest.bpfa"
+    link.symlink_to("model.bpfa")
+    for steps in (3, 4):
+        model = BPFA(n_components=3, max_steps=steps, random_state=0)
+        model.fit(DATA, checkpoint=link, resume=True).save(link)
+        assert link.is_symlink()
+        assert BPFA.load(tmp_path / "model.bpfa").n_steps_ == steps
+    assert sorted(os.listdir(tmp_path)) == ["latest.bpfa", "model.bpfa"]
