@@ -156,6 +156,17 @@ class TestLeftovers:
         self.save(tmp_path / "a.bpfa")
         assert sorted(tmp_path.iterdir()) == sorted([other, tmp_path / "a.bpfa"])
 
+    def test_a_temporary_file_of_a_temporary_file_is_removed(self, tmp_path):
+        """A command writes its outputs whole together, and a model is written whole by itself."""
+        code = (
+            "import os, sys; from bpfa._support.files import whole_file\n"
+            "with whole_file(sys.argv[1]) as one, whole_file(one): os._exit(9)"
+        )
+        subprocess.run([sys.executable, "-c", code, tmp_path / "a.bpfa"], check=False)
+        assert len(os.listdir(tmp_path)) == 2
+        self.save(tmp_path / "a.bpfa")
+        assert os.listdir(tmp_path) == ["a.bpfa"]
+
     def test_files_of_living_processes_are_kept(self, tmp_path):
         with whole_file(tmp_path / "a.bpfa") as mine:
             self.save(tmp_path / "a.bpfa")

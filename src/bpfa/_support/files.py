@@ -161,7 +161,10 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _beginning(path: Path) -> str:
-    return f".{path.name[:MOST_CHARACTERS]}."
+    """Return how the names of temporary files for this path begin."""
+    # A temporary file may itself be written whole. Its temporary files are named after the same target.
+    nested = re.fullmatch(rf"(\..*\.){TEMPORARY.pattern}", path.name)
+    return f".{path.name[:MOST_CHARACTERS]}." if nested is None else nested[1]
 
 
 def _is_gone(temporary: re.Match[str]) -> bool:
