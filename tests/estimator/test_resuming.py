@@ -5,12 +5,15 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from small_table import HOLED, X, assert_same_model, model
 
-from bpfa import ALGORITHMS, BPFA, Checkpoint
+from bpfa import ALGORITHMS, BPFA, Checkpoint, open_rows
+from bpfa.estimator.model_file import read_outcome, write_outcome
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -55,6 +58,62 @@ def test_resume_is_checked():
         model().fit(HOLED + 1, resume="a.bpfa")
     # Without a seed the one in the file is the one to go on with.
     assert model(random_state=None, max_steps=8).fit(HOLED, resume="a.bpfa").n_steps_ == 8
+
+
+@pytest.mark.parametrize("kind", ["other values", "one value", "one entry missing", "rows exchanged"])
+def test_other_data_of_the_same_shape_is_refused(kind):
+    """Without standardisation the means and scales say nothing about the data."""
+    other = HOLED.copy()
+    if kind == "other values":
+        other = other + 1
+    elif kind == "one value":
+        other[-1, -1] = 7.0
+    elif kind == "one entry missing":
+        row, column = np.argwhere(~np.isnan(other))[0]
+        other[row, column] = np.nan
+    else:
+        other = other[::-1]
+    model(standardize=False, max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    before = Path("a.bpfa").read_bytes()
+    with pytest.raises(ValueError, match=r"resume: a\.bpfa was fitted to other data; expected the same rows"):
+        model(standardize=False, max_steps=8).fit(other, checkpoint="a.bpfa", resume=True)
+    assert Path("a.bpfa").read_bytes() == before
+
+
+def test_the_same_data_in_another_container_is_the_same_data():
+    np.save("x.npy", HOLED)
+    whole = model(standardize=False, max_steps=8).fit(HOLED)
+    model(standardize=False, max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    resumed = model(standardize=False, max_steps=8).fit(open_rows("x.npy"), resume="a.bpfa")
+    assert_same_model(resumed, whole)
+
+
+def test_files_without_a_digest_are_resumed():
+    begun = model(max_steps=5).fit(HOLED)
+    write_outcome("a.bpfa", begun.get_params(), replace(begun._outcome, data_digest=None))
+    assert model(max_steps=8).fit(HOLED, checkpoint="a.bpfa", resume=True).n_steps_ == 8
+    assert read_outcome("a.bpfa")[1].data_digest is not None
+
+
+def test_a_saved_fit_is_not_replaced_silently():
+    model(max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    with pytest.warns(UserWarning, match=r"a\.bpfa'?: a fit of 5 steps, which this fit will replace"):
+        model(max_steps=3).fit(HOLED, checkpoint="a.bpfa")
+    assert BPFA.load("a.bpfa").n_steps_ == 3
+    # A fit that goes on from another file replaces it too; one that goes on from this file does not.
+    model(max_steps=4).fit(HOLED, checkpoint="b.bpfa")
+    with pytest.warns(UserWarning, match=r"b\.bpfa'?: a fit of 4 steps, which this fit will replace"):
+        model(max_steps=6).fit(HOLED, checkpoint="b.bpfa", resume="a.bpfa")
+    model(max_steps=7).fit(HOLED, checkpoint="b.bpfa", resume=os.path.abspath("b.bpfa"))
+
+
+def test_the_warning_comes_before_the_work():
+    model(max_steps=5).fit(HOLED, checkpoint="a.bpfa")
+    before = Path("a.bpfa").read_bytes()
+    # Warnings are errors in these tests.
+    with pytest.raises(UserWarning, match="a fit of 5 steps"):
+        model(max_steps=10**9).fit(HOLED, checkpoint="a.bpfa")
+    assert Path("a.bpfa").read_bytes() == before
 
 
 def test_checkpoints_come_when_they_are_due(monkeypatch):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from bpfa import BPFA, ChainPosterior, draw_data
+from bpfa import BPFA, ChainPosterior, draw_data, open_rows
 from bpfa.estimator import storage
 from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, upgraded, write_model
 from bpfa.model.local import LocalState
@@ -238,3 +238,108 @@ def test_document_that_is_not_json_is_not_written(tmp_path, value):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_model(tmp_path / "a", {}, {"value": value})
     assert os.listdir(tmp_path) == []
+
+
+class TestForeignFiles:
+    """A model replaces nothing but a model, and never the data."""
+
+    PRECIOUS = b"a,b\n1,2\n"
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "precious.csv").write_bytes(self.PRECIOUS)
+        os.symlink("precious.csv", tmp_path / "link.bpfa")
+        save_file({"x": np.ones(2)}, tmp_path / "foreign.safetensors")
+        return tmp_path
+
+    @pytest.mark.parametrize("name", ["precious.csv", "link.bpfa", "foreign.safetensors"])
+    def test_they_are_not_replaced(self, fitted, name, folder):
+        before = (folder / name).read_bytes()
+        with pytest.raises(FileExistsError, match=rf"{name}: exists and is not a model saved by bpfa"):
+            fitted.save(name)
+        with pytest.raises(FileExistsError, match=rf"{name}: exists and is not a model saved by bpfa"):
+            BPFA(max_steps=10**9).fit(DATA, checkpoint=name)
+        assert (folder / name).read_bytes() == before
+
+    def test_damaged_models_are_not_replaced(self, fitted, folder):
+        fitted.save("a.bpfa")
+        cut = (folder / "a.bpfa").read_bytes()[:-10]
+        (folder / "a.bpfa").write_bytes(cut)
+        with pytest.raises(FileExistsError, match=r"a\.bpfa: exists and is a damaged model"):
+            fitted.save("a.bpfa")
+        with pytest.raises(FileExistsError, match=r"a\.bpfa: exists and is a damaged model"):
+            BPFA(max_steps=10**9).fit(DATA, checkpoint="a.bpfa")
+        assert (folder / "a.bpfa").read_bytes() == cut
+
+    def test_models_and_empty_files_are_replaced(self, fitted, folder):
+        (folder / "a.bpfa").touch()
+        for _ in range(2):
+            fitted.save("a.bpfa")
+            assert BPFA.load("a.bpfa").n_steps_ == 3
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes with names of files")
+    def test_pipes_and_devices_are_not_replaced(self, fitted, folder):
+        os.mkfifo("pipe")
+        with pytest.raises(FileExistsError, match="pipe: not a plain file"):
+            fitted.save("pipe")
+
+    @pytest.mark.parametrize("name", ["x.npy", "sub/../x.npy", "link.npy"])
+    def test_the_data_is_not_replaced(self, name, folder):
+        np.save("x.npy", DATA)
+        (folder / "sub").mkdir()
+        os.symlink(folder / "x.npy", "link.npy")
+        before = (folder / "x.npy").read_bytes()
+        for rows in (open_rows("x.npy"), np.load("x.npy", mmap_mode="r"), open_rows("link.npy")):
+            with pytest.raises(ValueError, match=rf"checkpoint='{name}': the file of the data"):
+                BPFA(max_steps=10**9).fit(rows, checkpoint=name)
+        assert (folder / "x.npy").read_bytes() == before
+
+    def test_a_file_that_came_during_the_fit_is_kept(self, folder):
+        def put(progress, history):
+            (folder / "a.bpfa").write_bytes(self.PRECIOUS)
+
+        with pytest.warns(UserWarning, match=r"a\.bpfa: exists and is not a model"):
+            BPFA(n_components=3, max_steps=3).fit(DATA, checkpoint="a.bpfa", callbacks=[put])
+        assert (folder / "a.bpfa").read_bytes() == self.PRECIOUS
+
+
+def test_full_disk_at_a_checkpoint_does_not_lose_the_model(tmp_path):
+    """The real error of the kernel, in the middle and at the end of a fit; an explicit save still fails."""
+    code = """
+        import resource, sys, warnings
+        from bpfa import BPFA, Checkpoint, draw_data
+        X = draw_data(60, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            checkpoint = Checkpoint(sys.argv[1], every_steps=2)
+            model = BPFA(n_components=3, max_steps=9, random_state=0, n_jobs=1).fit(X, checkpoint=checkpoint)
+        print(model.n_steps_, [str(warning.message).split(" (")[0] for warning in caught])
+        try:
+            model.save(sys.argv[1])
+        except OSError as error:
+            print("refused:", error)
+    """
+    path = tmp_path / "a.bpfa"
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), path], capture_output=True, text=True, check=True
+    )
+    first, second = run.stdout.splitlines()
+    assert first == (
+        "9 ['checkpoint not saved; the fit goes on', "
+        "'checkpoint not saved; the file does not hold the end of the fit']"
+    )
+    assert second.startswith(f"refused: {path}: not written")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_to_a_model_stays_a_link(fitted, tmp_path):
+    link = tmp_path / "latest.bpfa"
+    link.symlink_to("model.bpfa")
+    for steps in (3, 4):
+        model = BPFA(n_components=3, max_steps=steps, random_state=0)
+        model.fit(DATA, checkpoint=link, resume=True).save(link)
+        assert link.is_symlink()
+        assert BPFA.load(tmp_path / "model.bpfa").n_steps_ == steps
+    assert sorted(os.listdir(tmp_path)) == ["latest.bpfa", "model.bpfa"]

@@ -141,3 +141,47 @@ def test_a_run_that_has_reached_its_limit_makes_no_step(plan):
     assert calls == []
     assert (again.n_steps, again.stopped_by) == (N_STEPS, "max_steps")
     assert_same_steps(again, first)
+
+
+class TestFullDisk:
+    """A save that fails costs a warning, and not the model."""
+
+    CHECKPOINT = Checkpoint("a.bpfa", every_steps=1)
+
+    def saves(self, fails_until):
+        saved = []
+
+        def save(outcome):
+            saved.append(outcome.n_steps)
+            if len(saved) <= fails_until:
+                raise OSError(28, "No space left on device")
+
+        return saved, save
+
+    def test_one_warning_while_it_runs(self, plan):
+        saved, save = self.saves(fails_until=N_STEPS)
+        with pytest.warns(UserWarning, match="the fit goes on") as caught:
+            outcome = run(plan, checkpoint=self.CHECKPOINT, save=save)
+        assert [str(warning.message) for warning in caught] == [
+            "checkpoint not saved; the fit goes on (a.bpfa: [Errno 28] No space left on device)"
+        ]
+        assert saved == [*range(1, N_STEPS + 1), N_STEPS]
+        assert_same_steps(outcome, run(plan))
+
+    def test_another_warning_at_the_end(self, plan):
+        _, save = self.saves(fails_until=N_STEPS + 1)
+        with pytest.warns(UserWarning, match="checkpoint not saved") as caught:
+            outcome = run(plan, checkpoint=self.CHECKPOINT, save=save)
+        assert [str(warning.message).split(" (")[0] for warning in caught] == [
+            "checkpoint not saved; the fit goes on",
+            "checkpoint not saved; the file does not hold the end of the fit",
+        ]
+        assert outcome.n_steps == N_STEPS
+
+    def test_an_interrupted_run_keeps_its_outcome(self, plan):
+        _, save = self.saves(fails_until=100)
+        with pytest.warns(UserWarning, match="does not hold the end of the fit"):
+            outcome = run(
+                plan, callbacks=[raise_at(3, KeyboardInterrupt())], checkpoint=Checkpoint("a.bpfa"), save=save
+            )
+        assert (outcome.n_steps, outcome.stopped_by) == (3, "interrupt")

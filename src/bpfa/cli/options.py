@@ -67,6 +67,13 @@ RUN_NAMES = ("random_state", "n_jobs", "device")
 FIT = (
     *library_options(Parameters, *MODEL_NAMES, "held_out", "patience", "revise"),
     option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
+    option(
+        "checkpoint_every",
+        float | None,
+        None,
+        metavar="MINUTES",
+        help="Minutes between two saves of the checkpoint. [x>=0] [default: 5]",
+    ),
     option("resume", bool, False, "--resume", help="Continue from the checkpoint."),
     *library_options(Parameters, *RUN_NAMES),
 )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from bpfa._support.files import check_writable, whole_files
+from bpfa._support.files import check_writable, same_file, whole_files
+from bpfa.estimator.overwriting import check_replaceable
 
 __all__ = ["Outputs"]
 
@@ -47,6 +48,28 @@ class Outputs:
         """Name a file that the command reads and that none of its outputs may replace, even by force."""
         self._kept[path] = name
 
+    def claim_model(self, name: str, path: Path, *, way_out: str = "--force replaces it") -> None:
+        """Announce a model that will be written. No file but a model is ever replaced by it, even by force.
+
+        Parameters
+        ----------
+        name : str
+            The argument of the command that names the file, for errors.
+        path : Path
+        way_out : str
+            What the error says if a model is there already; if it is empty, the model may be replaced.
+        """
+        self._check_distinct(name, path)
+        try:
+            check_replaceable(path, damaged=True)
+        except FileExistsError as error:
+            raise FileExistsError(f"{name} {error}") from None
+        replaced = Outputs(force=self.force or not way_out)
+        if path.exists() and not replaced.force:
+            raise FileExistsError(f"{name} {path}: exists; {way_out}")
+        replaced.claim(name, path)
+        self._names[path] = name
+
     def claim(self, name: str, path: Path) -> None:
         """Announce a file at the start of a command, and refuse it if it cannot or must not be written.
 
@@ -56,9 +79,7 @@ class Outputs:
             The argument of the command that names the file, for errors.
         path : Path
         """
-        for other, its_name in (self._names | self._kept).items():
-            if other.resolve() == path.resolve():
-                raise ValueError(f"{name} {path}: the same file as {its_name}; expected different files")
+        self._check_distinct(name, path)
         self._check_replaceable(name, path)
         folder = path.parent
         if not folder.is_dir():
@@ -84,6 +105,11 @@ class Outputs:
             for path in self._writers:
                 # Somebody else may have created the file in the meantime.
                 self._check_replaceable(self._names[path], path)
+
+    def _check_distinct(self, name: str, path: Path) -> None:
+        for other, its_name in (self._names | self._kept).items():
+            if same_file(other, path):
+                raise ValueError(f"{name} {path}: the same file as {its_name}; expected different files")
 
     def _check_replaceable(self, name: str, path: Path) -> None:
         if path.exists() and not path.is_file():

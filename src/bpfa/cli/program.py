@@ -17,6 +17,7 @@ except ImportError as error:
 import bpfa
 from bpfa.cli import demo, doctor, images, report, tables
 from bpfa.cli.options import in_terms_of_options
+from bpfa.cli.signals import SIGNALS, status_of
 
 __all__ = ["main"]
 
@@ -37,7 +38,8 @@ USERS_ERRORS = (
 app = typer.Typer(
     name="bpfa",
     help="Beta process factor analysis: fill in images and tables, and learn how certain each entry is.",
-    epilog="Exit status: 0 success, 1 failure, 2 wrong usage or input, 130 interrupted.",
+    epilog="Exit status: 0 success, 1 failure, 2 wrong usage or input, 130 interrupted, 143 or 129 ended by "
+    "SIGTERM or SIGHUP.",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -98,7 +100,7 @@ def _status(arguments: list[str]) -> int:
         return FAILED
     except Exception as error:
         return _report_error(error)
-    if status == INTERRUPTED:
+    if status in (INTERRUPTED, *map(status_of, SIGNALS)):
         _print_line("interrupted; no output was written")
     return int(status or OK)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,12 @@ from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
+from bpfa.cli.signals import EndedBySignal, interrupted_by_signals
 from bpfa.cli.tablefiles import Table, check_table, write_table
 from bpfa.data import Batch, Rows
 from bpfa.data.mapped import MappedRows
+from bpfa.estimator.overwriting import saved_steps
+from bpfa.fitting.checkpoint import Checkpoint
 
 __all__ = ["fit", "impute", "transform"]
 
@@ -39,6 +43,7 @@ def fit(
     target: Annotated[Path, typer.Argument(metavar="MODEL", help="Model to write.")],
     *,
     checkpoint: Path | None,
+    checkpoint_every: float | None,
     resume: bool,
     force: bool,
     **options: Any,
@@ -48,15 +53,20 @@ def fit(
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     outputs.keep("IN", source)
-    outputs.claim("MODEL", target)
-    _check_checkpoint(checkpoint, resume=resume, force=force)
+    outputs.claim_model("MODEL", target)
+    saving = _checkpoint(outputs, checkpoint, checkpoint_every, resume=resume)
     rows = Table.open(context).rows
     model = BPFA(**fit_settings(context), verbose=messenger.verbose)
+    if saving is not None and not resume:
+        _start_again(Path(saving.path))
     try:
-        model.fit(rows, checkpoint=checkpoint, resume=resume)
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
+        with interrupted_by_signals():
+            model.fit(rows, checkpoint=saving, resume=resume)
+    except KeyboardInterrupt as interrupt:
+        if checkpoint is not None and saved_steps(checkpoint) == getattr(model, "n_steps_", -1):
             messenger.note(f"bpfa: saved in {checkpoint}; --resume continues from there")
+        if isinstance(interrupt, EndedBySignal):
+            raise typer.Exit(interrupt.status) from None
         raise
     outputs.add("MODEL", target, model.save)
     outputs.write()
@@ -72,17 +82,29 @@ def fit(
     messenger.result("fit", document, line, f"model  {target}")
 
 
-def _check_checkpoint(checkpoint: Path | None, *, resume: bool, force: bool) -> None:
-    """Refuse a checkpoint that cannot be written, or whose hours of work would be overwritten by mistake."""
-    if checkpoint is None:
-        if resume:
-            raise WrongOption("--resume: expected --checkpoint FILE as well")
-        return
-    if checkpoint.exists() and not (resume or force):
-        raise FileExistsError(
-            f"--checkpoint {checkpoint}: exists; --resume continues from it, --force starts again"
-        )
-    Outputs(force=True).claim("--checkpoint", checkpoint)
+def _checkpoint(
+    outputs: Outputs, path: Path | None, every_minutes: float | None, *, resume: bool
+) -> Checkpoint | None:
+    """Return the checkpoint, unless it cannot be written or would overwrite hours of work by mistake."""
+    if path is None:
+        for name, given in (("--resume", resume), ("--checkpoint-every", every_minutes is not None)):
+            if given:
+                raise WrongOption(f"{name}: expected --checkpoint FILE as well")
+        return None
+    way_out = "" if resume else "--resume continues from it, --force starts again"
+    outputs.claim_model("--checkpoint", path, way_out=way_out)
+    try:
+        return Checkpoint(path, every_minutes=every_minutes)
+    except ValueError as error:
+        raise WrongOption(f"--checkpoint-every {str(error).removeprefix('every_minutes=')}") from None
+
+
+def _start_again(path: Path) -> None:
+    """Prepare for a fit that replaces the checkpoint of an earlier one, as --force asks."""
+    warnings.filterwarnings("ignore", message="checkpoint=.*which this fit will replace")
+    if path.exists() and saved_steps(path) is None:
+        # It is a damaged model, or empty. The library would refuse to replace a damaged one.
+        path.resolve().unlink()
 
 
 def _facts_of_fit(model: Any) -> dict[str, Any]:

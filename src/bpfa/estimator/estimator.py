@@ -14,11 +14,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_instance
-from bpfa._support.files import check_writable
 from bpfa._support.threads import check_jobs, limited_threads
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
 from bpfa.estimator.model_file import read_outcome, write_outcome
+from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
 from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
 from bpfa.estimator.publishing import publish
@@ -295,7 +295,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
             true value, the fit ends.
         checkpoint : path or Checkpoint, optional
             File to which the fit is saved while it runs: every five minutes, unless a `Checkpoint` sets
-            another interval.
+            another interval. A file that is not a model saved by bpfa is never replaced. If the file holds a
+            fit that this one does not continue, it is replaced, after a warning.
         resume : bool or path
             Continue a saved fit of the same data with the same parameters; only the limits may be extended.
             The result is exactly that of a fit that was never stopped. True continues from the file of the
@@ -307,10 +308,11 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        if checkpoint is not None:
-            check_writable(checkpoint.path)
         table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(self.n_jobs)
+        if checkpoint is not None:
+            check_checkpoint(checkpoint, table.rows)
+            warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         with limited_threads(n_jobs):
             scale = column_scale(table.rows, standardize=parameters.standardize)
             plan = plan_fit(table, scale, parameters, resumed, n_jobs)
@@ -356,7 +358,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Parameters
         ----------
         path : path-like
-            An existing file is replaced once the new one is complete.
+            An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
+            of another kind is there.
         """
         check_is_fitted(self)
         write_outcome(path, self.get_params(deep=False), self._outcome)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data.scaling import Scale
+from bpfa.estimator.overwriting import check_replaceable
 from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
 from bpfa.fitting.history import History
 from bpfa.fitting.run import Outcome
@@ -29,11 +30,12 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
     Parameters
     ----------
     path : path-like
-        An existing file is replaced once the new one is complete.
+        An existing model is replaced once the new one is complete; a file of another kind is refused.
     parameters : mapping
         As `BPFA.get_params` returns them.
     outcome : Outcome
     """
+    check_replaceable(path)
     posterior_arrays, posterior = pack_posterior(outcome.posterior)
     arrays = {POSTERIOR + name: array for name, array in posterior_arrays.items()}
     last = None
@@ -53,6 +55,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "n_rows_seen": outcome.n_rows_seen,
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
+        "data_digest": outcome.data_digest,
     }
     write_model(path, arrays, document)
 
@@ -84,6 +87,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         stopped_by=document["stopped_by"],
         n_rows_seen=document["n_rows_seen"],
         column_names=None if names is None else np.array(names, dtype=object),
+        data_digest=document.get("data_digest"),
     )
 
 

@@ -21,6 +21,7 @@ from bpfa.data.scaling import Scale
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
+from bpfa.fitting.data_digest import data_digest
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
 from bpfa.fitting.run import Outcome
@@ -158,11 +159,12 @@ def plan_fit(
         Number of threads.
     """
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
-    settings = first_settings(parameters, n_rows, n_columns)
+    settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows)
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        settings = resumed.checked_settings(settings, scale, n_rows, any_seed=parameters.random_state is None)
+        any_seed = parameters.random_state is None
+        settings = resumed.checked_settings(settings, scale, n_rows, digest, any_seed=any_seed)
         visible, scale = _visible(table.rows, settings), resumed.scale
         standing = resumed.standing()
     else:
@@ -181,6 +183,7 @@ def plan_fit(
         standing=standing,
         n_rows_seen=n_rows,
         column_names=table.names,
+        data_digest=digest,
         n_jobs=n_jobs,
     )
 

@@ -52,7 +52,9 @@ class Resumed:
         found = parameters.n_components is None and open_in_both
         return Start(n_features, theirs.init if found else settings.init)
 
-    def checked_settings(self, settings: Settings, scale: Scale, n_rows: int, *, any_seed: bool) -> Settings:
+    def checked_settings(
+        self, settings: Settings, scale: Scale, n_rows: int, data_digest: str, *, any_seed: bool
+    ) -> Settings:
         """Return the saved settings, after checking that the saved fit had the same settings and data.
 
         Parameters
@@ -63,6 +65,8 @@ class Resumed:
             Mean and scale of the columns of its data.
         n_rows : int
             Number of rows of its data.
+        data_digest : str
+            Digest of its data. A file that was saved without a digest is judged by `scale` and `n_rows`.
         any_seed : bool
             Whether the fit takes over the seed of the saved one, because the user has not set a seed.
         """
@@ -77,7 +81,8 @@ class Resumed:
                 )
         same_mean = np.array_equal(self.scale.mean, scale.mean)
         same_scale = np.array_equal(self.scale.scale, scale.scale)
-        if self.outcome.n_rows_seen != n_rows or not (same_mean and same_scale):
+        same_rows = self.outcome.n_rows_seen == n_rows and self.outcome.data_digest in (None, data_digest)
+        if not (same_rows and same_mean and same_scale):
             raise ValueError(
                 f"resume: {self.path} was fitted to other data; expected the same rows and columns"
             )

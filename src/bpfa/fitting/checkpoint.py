@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from bpfa._support.checks import check_integer, check_number
 
 __all__ = ["Checkpoint"]
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,36 @@ class Clock:
     def saved(self, step: int) -> None:
         """Restart the count of steps and minutes, after a save."""
         self.step, self.time = step, time.monotonic()
+
+
+class Saver(Generic[State]):
+    """Saves a fit while it runs and at its end. A save that fails costs a warning, and not the fit.
+
+    Parameters
+    ----------
+    save : callable
+        Saves a state of the fit. An OSError, for example because the disk is full, becomes a UserWarning.
+    path : path-like
+        Where it is saved, for the warning.
+    """
+
+    def __init__(self, save: Callable[[State], None], path: str | os.PathLike[str]) -> None:
+        self._save, self._path, self._warned = save, path, False
+
+    def while_running(self, state: State) -> None:
+        """Save the fit, which goes on if this fails; only the first failure of a fit causes a warning."""
+        self._try(state, "the fit goes on", warn=not self._warned)
+
+    def at_the_end(self, state: State) -> None:
+        """Save the result of the fit, and warn if this fails."""
+        self._try(state, "the file does not hold the end of the fit", warn=True)
+
+    def _try(self, state: State, consequence: str, *, warn: bool) -> None:
+        try:
+            self._save(state)
+        except OSError as error:
+            if warn:
+                self._warned = True
+                reason = str(error)
+                where = "" if str(self._path) in reason else f"{self._path}: "
+                warnings.warn(f"checkpoint not saved; {consequence} ({where}{reason})", stacklevel=4)

@@ -70,6 +70,8 @@ class Plan:
     n_rows_seen : int
         Number of rows that the model will have seen at the end of the run.
     column_names : array of str, optional
+    data_digest : str, optional
+        Digest of the data, if the run is a fit to a whole data set.
     n_jobs : int, optional
         Number of threads.
     """
@@ -83,6 +85,7 @@ class Plan:
     standing: Standing
     n_rows_seen: int
     column_names: NDArray[np.object_] | None = None
+    data_digest: str | None = None
     n_jobs: int | None = None
 
     def history(self) -> History:

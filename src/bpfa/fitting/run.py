@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpfa.data import sample_ids
 from bpfa.data.scaling import Scale
-from bpfa.fitting.checkpoint import Checkpoint, Clock
+from bpfa.fitting.checkpoint import Checkpoint, Clock, Saver
 from bpfa.fitting.history import History
 from bpfa.fitting.plan import Best, Plan
 from bpfa.fitting.progress_bar import progress_bar
@@ -52,6 +52,8 @@ class Outcome:
     stopped_by: str | None
     n_rows_seen: int
     column_names: NDArray[Any] | None
+    data_digest: str | None = None
+    """Digest of the data. None after `partial_fit`, and in files that were saved without a digest."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -75,7 +77,8 @@ def run(
     checkpoint : Checkpoint, optional
         How often to save.
     save : callable, optional
-        Saves an outcome; needed if a checkpoint is given. It is also called at the end of the run.
+        Saves an outcome; needed if a checkpoint is given. It is also called at the end of the run. If it
+        raises an OSError, for example because the disk is full, there is a warning and the run goes on.
 
     Returns
     -------
@@ -84,14 +87,15 @@ def run(
         last good step, and its `error` is the exception. If no step was completed, the exception is raised.
     """
     training = _Training(plan)
+    saver = None if save is None else Saver(save, "" if checkpoint is None else checkpoint.path)
     error: BaseException | None = None
     with progress_bar(plan.limits, verbose=verbose) as show:
         try:
             clock = None if checkpoint is None else Clock(checkpoint, training.step)
             for progress in training.steps(callbacks):
                 show(training.history, progress.epoch * plan.rows.n_rows)
-                if clock is not None and save is not None and clock.due(progress.step):
-                    save(training.outcome())
+                if clock is not None and saver is not None and clock.due(progress.step):
+                    saver.while_running(training.outcome())
                     clock.saved(progress.step)
             training.check_finite()
         except (KeyboardInterrupt, NonFiniteError) as caught:
@@ -100,8 +104,8 @@ def run(
             error = caught
             training.stopped_by = "interrupt" if isinstance(caught, KeyboardInterrupt) else "failure"
     outcome = training.outcome(error)
-    if save is not None:
-        save(outcome)
+    if saver is not None:
+        saver.at_the_end(outcome)
     return outcome
 
 
@@ -134,6 +138,7 @@ class _Training:
             stopped_by=self.stopped_by,
             n_rows_seen=plan.n_rows_seen,
             column_names=plan.column_names,
+            data_digest=plan.data_digest,
             error=error,
         )
 
