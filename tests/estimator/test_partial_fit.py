@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_table import HIDDEN, HOLED, N, X, assert_same_model, model, saved
 
-from bpfa import BPFA
+from bpfa import BPFA, Batch
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -48,3 +48,40 @@ class TestPartialFit:
             np.testing.assert_allclose(streamed.history_["epoch"], epochs[: 4 * n_calls])
             np.testing.assert_array_equal(streamed.history_["step"], np.arange(1, 4 * n_calls + 1))
             assert streamed.n_rows_seen_ == 1024 * n_calls
+
+
+class TestInterruptedPart:
+    """Ctrl-C while rows of a stream are read."""
+
+    class Interrupting:
+        """Rows that are read until the user has had enough."""
+
+        def __init__(self, values, n_reads):
+            self.values, self.n_left = values, n_reads
+            self.n_rows, self.n_columns = values.shape
+
+        def take(self, ids):
+            self.n_left -= 1
+            if self.n_left < 0:
+                raise KeyboardInterrupt
+            return Batch(self.values[ids], ids=ids)
+
+    def fitted(self):
+        values = np.random.default_rng(0).normal(size=(600, 5))
+        model = BPFA(3, batch_size=100, random_state=0).partial_fit(values[:200])
+        return model, values
+
+    def test_before_its_first_step_it_leaves_the_model_as_it_was(self):
+        model, values = self.fitted()
+        before = model.components_.copy(), model.n_rows_seen_, model.n_steps_, model.stopped_by_
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(self.Interrupting(values[200:], 0))
+        np.testing.assert_array_equal(model.components_, before[0])
+        assert (model.n_rows_seen_, model.n_steps_, model.stopped_by_) == before[1:]
+
+    def test_in_the_middle_it_counts_the_rows_that_it_has_seen(self):
+        model, values = self.fitted()
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(self.Interrupting(values[200:], 2))
+        assert (model.n_rows_seen_, model.n_steps_, model.stopped_by_) == (400, 4, "interrupt")
+        assert model.partial_fit(values[400:]).n_rows_seen_ == 600

@@ -149,7 +149,8 @@ class TestPlan:
         for part, name in ((plan, "settings"), (plan.settings, "n_features"), (plan.limits, "max_steps")):
             with pytest.raises(FrozenInstanceError):
                 setattr(part, name, None)
-        assert (plan.settings.n_features, plan.limits.max_steps, plan.n_rows_seen) == (4, 3, N)
+        assert (plan.settings.n_features, plan.limits.max_steps) == (4, 3)
+        assert plan.visits.rows_seen(plan.rows, 1) == N
         assert plan.standing == Standing()
         assert plan.held_out is None
         np.testing.assert_allclose((plan.scale.noise_ratio**2).mean(), 1.0)
@@ -197,12 +198,12 @@ class TestPlan:
         scale = column_scale(first_rows, standardize=True)
         first = plan_first_part(Table(first_rows, None), scale, chosen, n_jobs=None)
         assert (first.limits, first.held_out) == (Limits(None, None, None), None)
-        assert (first.visits.first_id, first.visits.first_step, first.n_rows_seen) == (0, 1, 300)
+        assert (first.visits.first_id, first.visits.first_step) == (0, 1)
         outcome = run(first)
         second = plan_next_part(second_rows, chosen, outcome, n_jobs=None)
         assert second.settings == first.settings
         assert second.scale is outcome.scale
-        assert (second.visits.first_id, second.visits.first_step, second.n_rows_seen) == (300, 4, 400)
+        assert (second.visits.first_id, second.visits.first_step) == (300, 4)
         assert second.standing.posterior is outcome.posterior
         assert second.visits.epochs_before == 1.0
 

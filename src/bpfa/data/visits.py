@@ -31,6 +31,9 @@ class Visits(Protocol):
     def epochs(self, rows: Rows, step: int) -> float:
         """Return how many passes over the data have been made after this step."""
 
+    def rows_seen(self, rows: Rows, step: int) -> int:
+        """Return how many rows of the data set the model knows after this step."""
+
 
 @dataclass(frozen=True)
 class ShuffledEpochs:
@@ -75,6 +78,10 @@ class ShuffledEpochs:
         rows_since = batches_since * (rows.n_rows // per_epoch) + min(batches_since, rows.n_rows % per_epoch)
         return whole + rows_since / rows.n_rows
 
+    def rows_seen(self, rows: Rows, step: int) -> int:
+        """Return the number of rows: a fit is to all of them, however soon it ends."""
+        return rows.n_rows
+
 
 @dataclass(frozen=True)
 class SinglePass:
@@ -102,8 +109,8 @@ class SinglePass:
     >>> part = SinglePass(4, total_rows=20, first_id=10, first_step=1, epochs_before=0.5, rows_per_epoch=20)
     >>> [batch.ids.tolist() for batch in part.batches(rows, 1)]
     [[10, 11, 12, 13], [14, 15, 16, 17], [18, 19]]
-    >>> [part.epochs(rows, step) for step in (1, 2, 3)]
-    [0.7, 0.9, 1.0]
+    >>> [(part.epochs(rows, step), part.rows_seen(rows, step)) for step in (1, 2, 3)]
+    [(0.7, 14), (0.9, 18), (1.0, 20)]
     """
 
     batch_size: int
@@ -125,5 +132,12 @@ class SinglePass:
 
     def epochs(self, rows: Rows, step: int) -> float:
         """Return how many passes over the data have been made after this step."""
-        n_visited = min((step - self.first_step + 1) * self.batch_size, rows.n_rows)
-        return self.epochs_before + n_visited / self.rows_per_epoch
+        return self.epochs_before + self._visited(rows, step) / self.rows_per_epoch
+
+    def rows_seen(self, rows: Rows, step: int) -> int:
+        """Return how many rows of the stream have been visited after this step."""
+        return self.first_id + self._visited(rows, step)
+
+    def _visited(self, rows: Rows, step: int) -> int:
+        """Return how many rows of this part have been visited after a step."""
+        return min((step - self.first_step + 1) * self.batch_size, rows.n_rows)

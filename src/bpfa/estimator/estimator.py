@@ -124,8 +124,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         analysis, and the fit learns the common level. "auto" is "columns" up to 2048 columns, and "shared"
         for more.
     held_out : float, default=0.0
-        Share of the entries, at most 0.9, that are held out from the fit. Those in a sample of 1000 rows are
-        scored after every 50 steps, or after every 5 sweeps of "gibbs".
+        Share of the entries, at most 0.9, that are held out from the fit; only the means and scales of the
+        columns are those of all entries. Those in a sample of 1000 rows are scored after every 50 steps, or
+        after every 5 sweeps of "gibbs".
     patience : int, optional
         End the fit after this many held-out scores in a row without improvement, and keep the model with the
         best score instead of the last one ("gibbs" keeps the last one). It needs `held_out`.
@@ -145,13 +146,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         GPU if one can be used, and the CPU otherwise; "numpy" for the reference implementation, which is
         many times slower. If a device that is named cannot be used, an error explains why.
     n_jobs : int, optional
-        Number of threads. -1 means all processors, and -2 all but one. By default OpenMP decides, which
-        normally means all processors. If several fits run at the same time, as in a parallel parameter
-        search, set it to 1, because threads of different fits would hold up one another.
+        Number of threads. -1 means all processors, and -2 all but one. By default all
+        processors, unless OMP_NUM_THREADS or threadpoolctl says otherwise. Fits that run at the same time, as
+        in a parallel parameter search, do not hold up one another; with 1 each they waste no time on sharing.
     random_state : int, RandomState or None, default=None
         Seed of the random numbers. The same seed gives exactly the same model, with any number of threads.
     verbose : int, default=0
-        1 shows a progress bar in terminals and notebooks.
+        1 shows a progress bar of `fit` in terminals and notebooks.
 
     Attributes
     ----------
@@ -309,7 +310,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
         table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
-        n_jobs = check_jobs(self.n_jobs)
+        n_jobs = check_jobs(parameters.n_jobs)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
@@ -317,7 +318,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
             scale = column_scale(table.rows, standardize=parameters.standardize)
             plan = plan_fit(table, scale, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
-            outcome = run(plan, callbacks=callbacks, verbose=self.verbose, checkpoint=checkpoint, save=save)
+            outcome = run(
+                plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
+            )
         return self._publish(outcome)
 
     @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
@@ -339,7 +342,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         -------
         self
         """
-        parameters, n_jobs = check_parameters(self.get_params()), check_jobs(self.n_jobs)
+        parameters = check_parameters(self.get_params())
+        n_jobs = check_jobs(parameters.n_jobs)
         with limited_threads(n_jobs):
             if hasattr(self, "_outcome"):
                 check_instance("posterior_", self._outcome.posterior, GlobalPosterior)

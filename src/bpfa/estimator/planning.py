@@ -181,7 +181,6 @@ def plan_fit(
         scale=scale,
         held_out=held_out_sample(rows, settings),
         standing=standing,
-        n_rows_seen=n_rows,
         column_names=table.names,
         data_digest=digest,
         n_jobs=n_jobs,
@@ -220,11 +219,10 @@ def _plan_part(
     n_jobs: int | None,
 ) -> Plan:
     rows = table.rows
-    n_rows_seen = n_seen + rows.n_rows
     epochs = np.asarray(0.0 if standing.history is None else standing.history["epoch"]).ravel()
     visits = SinglePass(
         settings.batch_size,
-        total_rows=max(parameters.total_rows or 0, n_rows_seen),
+        total_rows=max(parameters.total_rows or 0, n_seen + rows.n_rows),
         first_id=n_seen,
         first_step=standing.step + 1,
         epochs_before=float(epochs[-1]),
@@ -238,7 +236,6 @@ def _plan_part(
         scale=scale,
         held_out=None,
         standing=standing,
-        n_rows_seen=n_rows_seen,
         column_names=table.names,
         n_jobs=n_jobs,
     )

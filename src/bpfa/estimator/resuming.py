@@ -46,11 +46,11 @@ class Resumed:
 
     def start(self, parameters: Parameters, settings: Settings) -> Start:
         """Return the start of the continued fit: that which the saved fit chose, unless the user sets it."""
-        theirs = self.outcome.settings
-        open_in_both = parameters.open_start and self.parameters.open_start
-        n_features = theirs.n_features if parameters.n_components is None else parameters.n_components
-        found = parameters.n_components is None and open_in_both
-        return Start(n_features, theirs.init if found else settings.init)
+        saved = self.outcome.settings
+        if parameters.n_components is not None:
+            return Start(parameters.n_components, settings.init)
+        keeps_saved_start = parameters.open_start and self.parameters.open_start
+        return Start(saved.n_features, saved.init if keeps_saved_start else settings.init)
 
     def checked_settings(
         self, settings: Settings, scale: Scale, n_rows: int, data_digest: str, *, any_seed: bool
@@ -70,13 +70,13 @@ class Resumed:
         any_seed : bool
             Whether the fit takes over the seed of the saved one, because the user has not set a seed.
         """
-        theirs, ours = self.outcome.settings.document(), settings.document()
+        saved, current = self.outcome.settings.document(), settings.document()
         if any_seed:
-            ours["key"] = theirs["key"]
-        for name in ours:
-            if ours[name] != theirs[name]:
+            current["key"] = saved["key"]
+        for name in current:
+            if current[name] != saved[name]:
                 raise ValueError(
-                    f"resume: {self.path} was fitted with {name}={theirs[name]!r}, not {ours[name]!r}; "
+                    f"resume: {self.path} was fitted with {name}={saved[name]!r}, not {current[name]!r}; "
                     "expected the same parameters"
                 )
         same_mean = np.array_equal(self.scale.mean, scale.mean)

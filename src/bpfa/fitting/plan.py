@@ -67,8 +67,6 @@ class Plan:
         The entries that are scored at intervals.
     standing : Standing
         The point from which the run continues.
-    n_rows_seen : int
-        Number of rows that the model will have seen at the end of the run.
     column_names : array of str, optional
     data_digest : str, optional
         Digest of the data, if the run is a fit to a whole data set.
@@ -83,7 +81,6 @@ class Plan:
     scale: Scale
     held_out: HeldOut | None
     standing: Standing
-    n_rows_seen: int
     column_names: NDArray[np.object_] | None = None
     data_digest: str | None = None
     n_jobs: int | None = None

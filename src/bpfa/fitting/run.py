@@ -99,7 +99,7 @@ def run(
                     clock.saved(progress.step)
             training.check_finite()
         except (KeyboardInterrupt, NonFiniteError) as caught:
-            if training.state is None:
+            if training.step == plan.standing.step:
                 raise
             error = caught
             training.stopped_by = "interrupt" if isinstance(caught, KeyboardInterrupt) else "failure"
@@ -136,7 +136,7 @@ class _Training:
             best_step=best.step if best is not None and superseded else self.step,
             history=self.history.arrays(),
             stopped_by=self.stopped_by,
-            n_rows_seen=plan.n_rows_seen,
+            n_rows_seen=plan.visits.rows_seen(plan.rows, self.step),
             column_names=plan.column_names,
             data_digest=plan.data_digest,
             error=error,
