@@ -318,3 +318,12 @@ def test_memory_is_that_of_some_pictures():
 def test_progress_is_quiet_in_pipes(camera, mask, capfd):
     inpaint(camera[:24, :24], mask[:24, :24], verbose=1, **TINY)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_single_observed_pixel_is_enough():
+    """The model has positions in a patch that are never observed, which is no business of the user."""
+    image = np.full((20, 20), np.nan)
+    image[0, 0] = 3.0
+    result = inpaint(image, patch_size=8, n_components=4, max_steps=5, random_state=0)
+    assert np.isfinite(result.image).all()
+    assert np.isfinite(result.std).all()

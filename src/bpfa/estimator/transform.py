@@ -19,6 +19,7 @@ from bpfa.backends.registry import array_like, check_device
 from bpfa.data import AnnDataRows, Batch, HeldOutRows, StandardisedRows, sequential
 from bpfa.data.held_out import MaskedRows
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
+from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
@@ -53,6 +54,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_components_used_: int
     n_steps_: int
     _component_order: NDArray[np.int64]
+    _outcome: Outcome
 
     def transform(self, X: Any) -> Any:
         """Return the weights of the features in every row, E[z w], with the most used feature first.
@@ -111,7 +113,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array or frame of the same kind and shape as X, or two of them
-            Observed entries are unchanged.
+            Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
+            constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
+            predicted: missing entries and their deviations are NaN.
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X)
@@ -122,8 +126,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
                 mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
                 missing = ~seen.observed
-                filled[some] = np.where(missing, mean * self._unit + self.mean_, filled[some])
-                spread[some] = np.where(missing, std * self._unit, 0.0)
+                mean, std = self._in_units_of_data(mean, std)
+                filled[some] = np.where(missing, mean, filled[some])
+                spread[some] = np.where(missing, std, 0.0)
             means.append(filled)
             stds.append(spread)
         filled = like_input(np.concatenate(means), X)
@@ -185,11 +190,18 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_samples : int
             Number of rows.
         random_state : int, RandomState or None
+
+        Returns
+        -------
+        array, shape (n_samples, n_columns)
+            Columns that were constant in the fit have their constant, and columns that had no observed entry
+            are NaN.
         """
         check_is_fitted(self)
         n_samples = check_integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        return sample_rows(self.posterior_, n_samples, rng) * self._unit + self.mean_
+        drawn = sample_rows(self.posterior_, n_samples, rng)
+        return self._in_units_of_data(drawn, np.zeros(drawn.shape))[0]
 
     def annotate(
         self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
@@ -256,6 +268,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _unit(self) -> Array:
         """The amount, in the units of the data, that is 1 in the model."""
         return self.scale_ * self.noise_ratio_
+
+    def _in_units_of_data(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """Return predictions and their deviations in the units of the data."""
+        return self._outcome.scale.settled(mean * self._unit + self.mean_, std * self._unit)
 
     @property
     def _stream(self) -> Stream:

@@ -8,6 +8,7 @@ to the form of the original picture (`image_result`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
@@ -168,8 +169,12 @@ def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callb
     >>> model.components_.shape
     (3, 16)
     """
-    # A patch at every pixel: the stride of the plan is only for the restoration.
-    return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
+    with warnings.catch_warnings():
+        # With very few observed pixels, some positions in a patch are never observed. That is a matter of the
+        # patches, of which users of pictures need not know: `from_prior` tells them where nothing is known.
+        warnings.filterwarnings("ignore", "X: no entry of column")
+        # A patch at every pixel: the stride of the plan is only for the restoration.
+        return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
 
 
 def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Restored:
