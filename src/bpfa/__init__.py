@@ -17,7 +17,7 @@ from bpfa.model.priors import Priors, Synthetic, draw_data
 from bpfa.prediction.scores import HeldOutScore, held_out_score, posterior_draws, psnr
 
 if TYPE_CHECKING:
-    from bpfa.estimator import BPFA
+    from bpfa.estimator import BPFA, BPFAImputer
     from bpfa.images import ImageResult, denoise, inpaint
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "BPFA",
     "Algorithm",
     "ArrayRows",
+    "BPFAImputer",
     "Batch",
     "ChainPosterior",
     "ChainStore",
@@ -55,6 +56,7 @@ __version__ = "0.1.0.dev0"
 # The estimator brings scikit-learn with it, which takes a second to import: only who asks for it waits.
 _LATER = {
     "BPFA": "bpfa.estimator",
+    "BPFAImputer": "bpfa.estimator",
     "ImageResult": "bpfa.images",
     "denoise": "bpfa.images",
     "inpaint": "bpfa.images",

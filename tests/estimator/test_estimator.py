@@ -223,3 +223,28 @@ def test_random_states():
     assert (seeds[0].components_ != seeds[2].components_).any()
     unseeded = [model(max_steps=3, random_state=None).fit(X) for _ in range(2)]
     assert (unseeded[0].components_ != unseeded[1].components_).any()
+
+
+def test_a_mask_of_missing_entries_means_the_same_as_nan(fitted):
+    """Also in a frame, and in rows of which some entries are NaN as well. Sources are refused, as in fit."""
+    half = np.where(HIDDEN & (np.arange(N) % 2 == 0)[:, None], np.nan, X)
+    frame = pytest.importorskip("pandas").DataFrame(half, columns=list("abcdef"))
+    expected, expected_std = fitted.impute(HOLED, return_std=True)
+    for data in (X, half):
+        filled, std = fitted.impute(data, missing=HIDDEN, return_std=True)
+        np.testing.assert_array_equal(filled, expected)
+        np.testing.assert_array_equal(std, expected_std)
+        np.testing.assert_array_equal(fitted.transform(data, missing=HIDDEN), fitted.transform(HOLED))
+    named = model(max_steps=5).fit(frame, missing=HIDDEN)
+    assert list(named.impute(frame, missing=HIDDEN).columns) == list("abcdef")
+    with pytest.raises(ValueError, match="missing: shape"):
+        fitted.impute(X, missing=HIDDEN[1:])
+    with pytest.raises(ValueError, match="missing: shape"):
+        fitted.transform(X, missing=HIDDEN[1:])
+    with pytest.raises(ValueError, match="missing: a mask goes with an array"):
+        fitted.impute(ArrayRows(X), missing=HIDDEN)
+
+
+def test_fit_transform_knows_the_mask_in_both_steps():
+    weights = model().fit_transform(X, missing=HIDDEN)
+    np.testing.assert_array_equal(weights, model().fit_transform(HOLED))

@@ -56,7 +56,22 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _component_order: NDArray[np.int64]
     _outcome: Outcome
 
-    def transform(self, X: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
+        """Fit the model, and return the weights of the features in the rows that it was fitted to.
+
+        Parameters
+        ----------
+        X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+        y : ignored
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN.
+        **fit_arguments
+            Further arguments of `fit`.
+        """
+        fitted = self.fit(X, y, missing=missing, **fit_arguments)
+        return fitted.transform(X, missing=missing)
+
+    def transform(self, X: Any, *, missing: Any = None) -> Any:
         """Return the weights of the features in every row, E[z w], with the most used feature first.
 
         The features are fixed at their posterior means. The weights of a row depend on that row alone.
@@ -64,6 +79,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN.
 
         Returns
         -------
@@ -71,7 +88,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             A weight is zero if the row uses the feature with a probability below 1/1000.
         """
         check_is_fitted(self)
-        rows = self._standardised(X)
+        rows = self._standardised(X, missing)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks = [
             row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)[:, self._component_order]
@@ -98,12 +115,15 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         restored: Array = weights @ self.components_ + self.mean_
         return restored
 
-    def impute(self, X: Any, *, return_std: bool = False, n_draws: int = 50) -> Any:
+    def impute(self, X: Any, *, missing: Any = None, return_std: bool = False, n_draws: int = 50) -> Any:
         """Fill in missing entries by the mean of their predictive distribution.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN. Their values in X are not
+            used, and are replaced in the result.
         return_std : bool
             Also return how uncertain each entry is: the standard deviation of its predictive distribution,
             noise included, or 0 if the entry is observed.
@@ -118,17 +138,16 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             predicted: missing entries and their deviations are NaN.
         """
         check_is_fitted(self)
-        rows = rows_like_those_of_the_fit(self, X)
+        rows = rows_like_those_of_the_fit(self, X, missing)
         standardised, algorithm, means, stds = self._standardised(rows), self._algorithm(), [], []
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
             if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
                 seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
                 mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
-                missing = ~seen.observed
                 mean, std = self._in_units_of_data(mean, std)
-                filled[some] = np.where(missing, mean, filled[some])
-                spread[some] = np.where(missing, std, 0.0)
+                filled[some] = np.where(seen.observed, filled[some], mean)
+                spread[some] = np.where(seen.observed, 0.0, std)
             means.append(filled)
             stds.append(spread)
         filled = like_input(np.concatenate(means), X)
@@ -291,5 +310,5 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
         return replace(self._settings(), options=longer).make_algorithm(self.n_jobs)
 
-    def _standardised(self, X: Any) -> StandardisedRows:
-        return StandardisedRows(rows_like_those_of_the_fit(self, X), self.mean_, self._unit)
+    def _standardised(self, X: Any, missing: Any = None) -> StandardisedRows:
+        return StandardisedRows(rows_like_those_of_the_fit(self, X, missing), self.mean_, self._unit)
