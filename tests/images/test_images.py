@@ -261,7 +261,6 @@ GOOD = np.arange(100.0).reshape(10, 10)
             "stack_axis=3: the same axis",
         ),
         (lambda: denoise(GOOD * 1j), TypeError, "image: dtype complex128"),
-        (lambda: denoise(GOOD * 1j), TypeError, "image: dtype complex128"),
         (lambda: denoise([["a"]]), TypeError, "image: dtype <U1"),
         (lambda: denoise(np.where(GOOD == 3, np.inf, GOOD)), ValueError, r"image: inf at \(0, 3\)"),
         (
