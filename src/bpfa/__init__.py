@@ -18,7 +18,7 @@ from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.scores import HeldOutScore, held_out_score, psnr
 
 if TYPE_CHECKING:
-    from bpfa.estimator import BPFA
+    from bpfa.estimator import BPFA, BPFAImputer
     from bpfa.images import ImageResult, denoise, inpaint
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "BPFA",
     "Algorithm",
     "ArrayRows",
+    "BPFAImputer",
     "Batch",
     "ChainPosterior",
     "ChainStore",
@@ -56,6 +57,7 @@ __version__ = "0.1.0.dev0"
 # The estimator needs scikit-learn, which takes a second to import, so it is imported only when it is needed.
 _LATER = {
     "BPFA": "bpfa.estimator",
+    "BPFAImputer": "bpfa.estimator",
     "ImageResult": "bpfa.images",
     "denoise": "bpfa.images",
     "inpaint": "bpfa.images",

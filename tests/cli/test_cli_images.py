@@ -210,3 +210,16 @@ def test_a_report_that_fails_leaves_no_image(run, image, monkeypatch):
     ran = run("inpaint", "in.png", "out.png", "--missing", 0, "--report", "r.html", *SMALL)
     refused(ran, "RuntimeError", status=1)
     assert names(image) == ["in.png", "mask.png"]
+
+
+def test_tiff_keeps_what_it_says_about_its_pixels(run, image):
+    values = read_image("in.png").values
+    stack = np.stack([values if values.ndim == 2 else values[..., 0]] * 2)
+    tifffile.imwrite(
+        "s.tif", stack, imagej=True, resolution=(4, 4), metadata={"axes": "ZYX", "spacing": 2.0, "unit": "um"}
+    )
+    assert run("inpaint", "s.tif", "o.tif", "--mask", "mask.png", "--std", "d.tif", *SMALL).status == 0
+    for name in ("o.tif", "d.tif"):
+        with tifffile.TiffFile(name) as file:
+            assert (file.imagej_metadata["spacing"], file.imagej_metadata["unit"]) == (2.0, "um")
+            assert file.pages[0].get_resolution() == pytest.approx((4, 4))

@@ -378,3 +378,19 @@ def test_report_beside_the_model(run, folder):
     assert ran.document["written"] == {"report": "m.html"}
     page = (folder / "m.html").read_text()
     assert all(name in page for name in NAMES)
+
+
+def test_columns_of_which_nothing_is_known_stay_empty(run, folder):
+    """The fit says so, and the entries do not count as filled in; those of a constant column do."""
+    odd = HOLES.copy()
+    odd[:, 1], odd[:, 3], odd[:4, 1] = 7.0, np.nan, np.nan
+    np.save("odd.npy", odd)
+    ran = run("fit", "odd.npy", "m.bpfa", *SMALL)
+    assert ran.status == 0
+    assert "no entry of column x3 is observed" in ran.err
+    document = run("impute", "m.bpfa", "odd.npy", "o.npy", "--std", "s.npy", "--json").document
+    filled, std = np.load("o.npy"), np.load("s.npy")
+    assert document["filled"] == np.isnan(odd).sum() - len(odd)
+    assert (filled[:, 1] == 7).all()
+    assert (std[:, 1] == 0).all()
+    np.testing.assert_array_equal(np.isnan(filled).all(axis=0), np.arange(5) == 3)

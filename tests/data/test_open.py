@@ -368,3 +368,21 @@ def test_a_source_of_rows_opens_as_itself():
 def test_a_table_of_parquet_may_be_written_by_arrow(tmp_path):
     pa.parquet.write_table(pa.table({"a": pa.array([1, 2], pa.int64())}), tmp_path / "x.parquet")
     np.testing.assert_array_equal(open_rows(tmp_path / "x.parquet").take(np.array([1])).values, [[2.0]])
+
+
+def test_only_the_named_array_of_an_npz_is_read(tmp_path, monkeypatch):
+    """Others may be too large for the memory, or objects, which are never read."""
+    labels = np.array(["a", None], dtype=object)
+    np.savez(tmp_path / "x.npz", counts=np.eye(3), other=np.ones((4, 2)), labels=labels)
+    np.savez(tmp_path / "y.npz", counts=np.eye(3), labels=labels)
+    read, original = [], np.lib.npyio.NpzFile.__getitem__
+    monkeypatch.setattr(
+        np.lib.npyio.NpzFile, "__getitem__", lambda file, key: read.append(key) or original(file, key)
+    )
+    assert open_rows(tmp_path / "x.npz", key="counts").n_rows == 3
+    assert open_rows(tmp_path / "y.npz").n_rows == 3
+    assert read == ["counts", "counts"]
+    with pytest.raises(ValueError, match=r"key=None: .*'counts' \(3, 3\), 'other' \(4, 2\), 'labels' \(2,\)"):
+        open_rows(tmp_path / "x.npz")
+    with pytest.raises(ValueError, match=r"x.npz: cannot be read .*allow_pickle"):
+        open_rows(tmp_path / "x.npz", key="labels")

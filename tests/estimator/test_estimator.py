@@ -75,17 +75,82 @@ def test_every_algorithm(algorithm):
     assert fitted.score(X) > np.mean(-np.log(X.std(axis=0))) - 0.5 * np.log(2 * np.pi * np.e)
 
 
-def test_constant_and_missing_columns_survive():
+def odd_table():
+    """Column 1 is 42.1 throughout, apart from a hole; column 3 and row 5 are entirely missing."""
     odd = HOLED.copy()
-    odd[:, 1], odd[:, 3], odd[5] = 42.0, np.nan, np.nan
-    fitted = model(max_steps=30).fit(odd)
-    filled, std = fitted.impute(odd, return_std=True)
-    assert np.isfinite(filled).all()
-    assert np.isfinite(std).all()
-    np.testing.assert_allclose(filled[:, 1], 42.0, atol=0.5)
+    odd[:, 1], odd[:, 3], odd[5] = 42.1, np.nan, np.nan
+    return odd
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_constant_and_missing_columns_survive(standardize):
+    odd = odd_table()
+    with pytest.warns(UserWarning, match=r"X: no entry of column x3 is observed") as warned:
+        fitted = model(max_steps=30, standardize=standardize).fit(odd)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    for known in (fitted, BPFA.load(saved(fitted))):
+        filled, std = known.impute(odd, return_std=True)
+        nothing_known = np.broadcast_to(np.arange(D) == 3, odd.shape)
+        np.testing.assert_array_equal(np.isnan(filled), nothing_known)
+        np.testing.assert_array_equal(np.isnan(std), nothing_known)
+        assert (filled[:, 1] == 42.1).all()
+        assert (std[:, 1] == 0).all()
+        assert (std[5, [0, 2, 4]] > 0).all()
+        np.testing.assert_array_equal(np.isnan(known.noise_std_), np.arange(D) == 3)
+        np.testing.assert_array_equal(known.noise_std_ == 0, np.arange(D) == 1)
+        drawn = known.sample(4, random_state=0)
+        assert (drawn[:, 1] == 42.1).all()
+        assert np.isnan(drawn[:, 3]).all()
     assert np.isfinite(fitted.transform(odd)).all()
     assert np.isfinite(fitted.transform(np.full((2, D), np.nan))).all()
+    assert np.isfinite(fitted.components_).all()
+    assert np.isfinite(fitted.score(odd))
     assert fitted.scale_[1] == fitted.scale_[3] == 1.0
+
+
+def test_the_warning_names_the_columns_of_a_frame():
+    odd = odd_table()
+    odd[:, 0] = np.nan
+    frame = pytest.importorskip("pandas").DataFrame(odd, columns=[f"gene {d}" for d in range(D)])
+    with pytest.warns(UserWarning, match=r"no entry of columns gene 0, gene 3 is observed"):
+        model(max_steps=5).fit(frame)
+
+
+def test_diagnostics_work_with_a_column_that_nobody_observed():
+    odd = odd_table()
+    with pytest.warns(UserWarning, match="no entry"):
+        fitted = model(max_steps=30).fit(odd)
+    assert np.isfinite(fitted.component_summary(odd)).all(axis=None)
+    assert np.isfinite(fitted.variance_explained(odd)["variance_explained"]).all()
+    assert np.isfinite(fitted.calibration(odd)[["coverage", "width"]]).all(axis=None)
+    assert len(fitted.top_columns(2)) == 2 * len(fitted.components_)
+    assert fitted.residuals(odd)["n_entries"].iloc[3] == 0
+
+
+def test_one_entry_does_not_make_a_column_constant():
+    odd = HOLED.copy()
+    odd[1:, 2] = np.nan
+    odd[0, 2] = 3.0
+    fitted = model(max_steps=5).fit(odd)
+    filled, std = fitted.impute(odd, return_std=True)
+    assert np.isfinite(filled).all()
+    assert (std[1:, 2] > 0).all()
+
+
+def test_later_parts_of_a_stream_show_what_a_column_holds():
+    odd = odd_table()
+    stream = model()
+    with pytest.warns(UserWarning, match="no entry of column x3"):
+        stream.partial_fit(odd[:60])
+    stream.partial_fit(odd[60:90])
+    assert np.isnan(stream.noise_std_[3])
+    assert stream.noise_std_[1] == 0
+    stream.partial_fit(np.full((2, D), np.nan))
+    stream.partial_fit(X[90:])
+    filled, std = stream.impute(HOLED, return_std=True)
+    assert np.isfinite(filled).all()
+    assert (std[HIDDEN] > 0).all()
 
 
 def test_standardising_is_undone():
@@ -158,3 +223,28 @@ def test_random_states():
     assert (seeds[0].components_ != seeds[2].components_).any()
     unseeded = [model(max_steps=3, random_state=None).fit(X) for _ in range(2)]
     assert (unseeded[0].components_ != unseeded[1].components_).any()
+
+
+def test_a_mask_of_missing_entries_means_the_same_as_nan(fitted):
+    """Also in a frame, and in rows of which some entries are NaN as well. Sources are refused, as in fit."""
+    half = np.where(HIDDEN & (np.arange(N) % 2 == 0)[:, None], np.nan, X)
+    frame = pytest.importorskip("pandas").DataFrame(half, columns=list("abcdef"))
+    expected, expected_std = fitted.impute(HOLED, return_std=True)
+    for data in (X, half):
+        filled, std = fitted.impute(data, missing=HIDDEN, return_std=True)
+        np.testing.assert_array_equal(filled, expected)
+        np.testing.assert_array_equal(std, expected_std)
+        np.testing.assert_array_equal(fitted.transform(data, missing=HIDDEN), fitted.transform(HOLED))
+    named = model(max_steps=5).fit(frame, missing=HIDDEN)
+    assert list(named.impute(frame, missing=HIDDEN).columns) == list("abcdef")
+    with pytest.raises(ValueError, match="missing: shape"):
+        fitted.impute(X, missing=HIDDEN[1:])
+    with pytest.raises(ValueError, match="missing: shape"):
+        fitted.transform(X, missing=HIDDEN[1:])
+    with pytest.raises(ValueError, match="missing: a mask goes with an array"):
+        fitted.impute(ArrayRows(X), missing=HIDDEN)
+
+
+def test_fit_transform_knows_the_mask_in_both_steps():
+    weights = model().fit_transform(X, missing=HIDDEN)
+    np.testing.assert_array_equal(weights, model().fit_transform(HOLED))

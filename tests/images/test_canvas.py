@@ -105,3 +105,30 @@ def test_a_constant_picture_keeps_its_level():
     canvas = Canvas.of(np.full((3, 4), 7, dtype=np.uint8))
     assert (canvas.values == 0).all()
     assert (canvas.image(canvas.values) == 7).all()
+
+
+@pytest.mark.parametrize("value", [1, 255, 65535, -1])
+def test_masks_of_zero_and_one_other_integer(value):
+    """As image programs write them: 0 is known, anything else is missing."""
+    image, mask = np.arange(30.0).reshape(6, 5), np.arange(30).reshape(6, 5) % 3 == 0
+    canvas = Canvas.of(image, mask * value)
+    np.testing.assert_array_equal(canvas.missing, mask)
+    colours = Canvas.of(np.stack([image] * 3, axis=2), mask * value, channel_axis=2)
+    np.testing.assert_array_equal(colours.missing[..., 1], mask)
+    hidden = Canvas.of(np.ma.masked_array(image, image == 1), mask * value)
+    np.testing.assert_array_equal(hidden.missing, mask | (image == 1))
+
+
+@pytest.mark.parametrize("mask", [np.arange(4).reshape(2, 2), np.array([[0.0, 0.5], [0, 0]])])
+def test_other_masks_are_refused(mask):
+    with pytest.raises(TypeError, match=r"mask: dtype .* expected booleans, or 0 and one other integer"):
+        Canvas.of(np.eye(2), mask)
+
+
+def test_boolean_pictures_are_zeros_and_ones():
+    image = np.arange(30).reshape(6, 5) % 3 == 0
+    canvas, numbers = Canvas.of(image), Canvas.of(image.astype(float))
+    np.testing.assert_array_equal(canvas.values, numbers.values)
+    restored = canvas.image(canvas.values.astype(float))
+    assert restored.dtype == bool
+    np.testing.assert_array_equal(restored, image)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 from micrographs import hspy
 
 from bpfa.images.files import Picture, check_target, read_image, read_mask, write_image
+from bpfa.images.files.picture import TiffNotes
 
 h5py = pytest.importorskip("h5py")
 tifffile = pytest.importorskip("tifffile")
@@ -268,3 +270,90 @@ def test_masks_that_are_refused(tmp_path):
     Image.fromarray(GREY).save(tmp_path / "a.jpg")
     with pytest.warns(UserWarning, match="JPEG blurs"):
         read_mask(tmp_path / "a.jpg", picture)
+
+
+def rewritten(path, values=None, **axes):
+    """Read a TIFF file, write it again with other values, and open the result."""
+    picture = read_image(path)
+    again = path.with_name("again.tif")
+    write_image(again, picture.values if values is None else values, picture, "")
+    return tifffile.TiffFile(again)
+
+
+@pytest.mark.parametrize("values", [GREY, RGB])
+def test_resolution_of_tiff_survives(tmp_path, values):
+    path = tmp_path / "a.tif"
+    colour = "rgb" if values.ndim == 3 else "minisblack"
+    tifffile.imwrite(path, values, photometric=colour, resolution=(300.5, 150), resolutionunit="CENTIMETER")
+    for new in (None, values.astype(np.float32)):
+        with rewritten(path, new) as file:
+            page = file.pages[0]
+            assert page.get_resolution() == pytest.approx((300.5, 150))
+            assert page.resolutionunit == tifffile.RESUNIT.CENTIMETER
+
+
+def test_imagej_metadata_survive(tmp_path):
+    path = tmp_path / "a.tif"
+    stack = np.stack([GREY] * 3)
+    metadata = {"axes": "ZYX", "spacing": 0.35, "unit": "um", "Labels": ["a", "b", "c"], "Info": "cells"}
+    tifffile.imwrite(path, stack, imagej=True, resolution=(5.0, 5.0), metadata=metadata)
+    with rewritten(path) as file:
+        found = file.imagej_metadata
+        assert {name: found[name] for name in metadata if name != "axes"} == {
+            name: value for name, value in metadata.items() if name != "axes"
+        }
+        assert file.series[0].axes == "ZYX"
+        assert file.pages[0].get_resolution() == pytest.approx((5, 5))
+    with rewritten(path, stack.astype(np.float64)) as file:
+        # ImageJ has no type for these values; the resolution is kept all the same.
+        assert not file.is_imagej
+        assert file.pages[0].get_resolution() == pytest.approx((5, 5))
+
+
+def test_frames_of_a_film_stay_frames(tmp_path):
+    path = tmp_path / "a.tif"
+    film = np.stack([GREY] * 3)
+    tifffile.imwrite(path, film, imagej=True, metadata={"axes": "TYX", "finterval": 0.5})
+    with rewritten(path) as file:
+        assert file.series[0].axes == "TYX"
+        assert file.imagej_metadata["finterval"] == 0.5
+
+
+@pytest.mark.parametrize("axes", ["ZYX", "CYX", "ZCYX", "CZYX", "TYX", "YXS"])
+def test_ome_metadata_survive(tmp_path, axes):
+    path = tmp_path / "a.ome.tif"
+    sizes = {"Z": 4, "T": 4, "C": 2, "Y": 12, "X": 10, "S": 3}
+    values = np.random.default_rng(0).integers(0, 255, [sizes[axis] for axis in axes]).astype(np.uint8)
+    metadata = {"axes": axes, "PhysicalSizeX": 0.1, "PhysicalSizeXUnit": "\u00b5m", "Description": "a cell"}
+    colour = {"photometric": "rgb" if "S" in axes else "minisblack"}
+    tifffile.imwrite(path, values, ome=True, metadata=metadata, **colour)
+    with tifffile.TiffFile(path) as file:
+        before = file.ome_metadata
+    with rewritten(path) as file:
+        assert file.ome_metadata == before
+        assert file.series[0].axes == axes
+        np.testing.assert_array_equal(file.series[0].asarray(), values)
+    with rewritten(path, values.astype(np.float32)) as file:
+        # The description no longer fits the values; the size of a pixel still does.
+        pixels = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"]
+        assert (pixels["PhysicalSizeX"], pixels["PhysicalSizeXUnit"]) == (0.1, "\u00b5m")
+        assert pixels["Type"] == "float"
+        np.testing.assert_array_equal(np.sort(file.series[0].asarray().ravel()), np.sort(values.ravel()))
+
+
+def test_strange_metadata_do_not_cost_the_picture(tmp_path):
+    """Here an OME description without an image, of values that it does not fit."""
+    path = tmp_path / "a.tif"
+    description = '<?xml version="1.0"?><OME><Image ID="Image:0"></Image></OME>'
+    tifffile.imwrite(path, GREY, description=description, metadata=None)
+    picture = replace(read_image(path), notes=TiffNotes("YX", GREY.shape, GREY.dtype, ome=description))
+    with pytest.warns(UserWarning, match=r"a\.tif: its metadata are not kept"):
+        write_image(tmp_path / "b.tif", GREY.astype(np.float32), picture, "")
+    np.testing.assert_array_equal(read_image(tmp_path / "b.tif").values, GREY)
+
+
+def test_unit_of_imagej_beyond_ascii(tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, GREY, imagej=True, metadata={"unit": "\\u00B5m"}, resolution=(2.0, 2.0))
+    with tifffile.TiffFile(path) as file, rewritten(path) as again:
+        assert again.imagej_metadata["unit"] == file.imagej_metadata["unit"]

@@ -260,7 +260,6 @@ GOOD = np.arange(100.0).reshape(10, 10)
             ValueError,
             "stack_axis=3: the same axis",
         ),
-        (lambda: denoise(GOOD > 3), TypeError, "image: dtype bool"),
         (lambda: denoise(GOOD * 1j), TypeError, "image: dtype complex128"),
         (lambda: denoise([["a"]]), TypeError, "image: dtype <U1"),
         (lambda: denoise(np.where(GOOD == 3, np.inf, GOOD)), ValueError, r"image: inf at \(0, 3\)"),
@@ -318,3 +317,24 @@ def test_memory_is_that_of_some_pictures():
 def test_progress_is_quiet_in_pipes(camera, mask, capfd):
     inpaint(camera[:24, :24], mask[:24, :24], verbose=1, **TINY)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_single_observed_pixel_is_enough():
+    """The model has positions in a patch that are never observed, which is no business of the user."""
+    image = np.full((20, 20), np.nan)
+    image[0, 0] = 3.0
+    result = inpaint(image, patch_size=8, n_components=4, max_steps=5, random_state=0)
+    assert np.isfinite(result.image).all()
+    assert np.isfinite(result.std).all()
+
+
+def test_a_boolean_picture_comes_back_as_one():
+    picture = np.add.outer(np.arange(24), np.arange(20)) % 12 < 6
+    missing = np.random.default_rng(0).random(picture.shape) < 0.2
+    options = {"patch_size": 6, "n_components": 12, "max_steps": 200, "random_state": 0}
+    result = inpaint(picture, missing, **options)
+    assert result.image.dtype == bool
+    assert (result.image[~missing] == picture[~missing]).all()
+    assert (result.image == picture)[missing].mean() > 0.8
+    assert 0 < result.std[missing].max() < 1
+    assert denoise(picture, **options).image.dtype == bool

@@ -177,13 +177,14 @@ def impute(
     fitted = _load(model, context)
     table = Table.open(context, fitted)
     with messenger.bar("impute", table.rows.n_rows) as bar:
-        filled, spread = fitted.impute(_WatchedRows(table.rows, bar), return_std=True)
+        watched = _WatchedRows(table.rows, bar)
+        filled, spread = fitted.impute(watched, return_std=True)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: write_table(path, spread, table.names))
     with messenger.bar("write", None):
         outputs.write()
-    n_filled = int(np.count_nonzero(spread))
+    n_filled = watched.n_missing - int(np.isnan(filled).sum())
     document = {"written": written, "rows": filled.shape[0], "columns": filled.shape[1], "filled": n_filled}
     line = f"{n_filled:,} of {filled.size:,} entries filled in · {messenger.seconds:.1f} s"
     messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
@@ -201,9 +202,10 @@ class _WatchedRows(MappedRows):
 
     def __init__(self, rows: Rows, bar: ProgressBar) -> None:
         super().__init__(rows)
-        self._bar = bar
+        self._bar, self.n_missing = bar, 0
 
     def mapped(self, batch: Batch) -> Batch:
         """Return the batch unchanged."""
         self._bar.advance(len(batch))
+        self.n_missing += int(np.count_nonzero(~batch.observed))
         return batch

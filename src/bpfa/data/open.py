@@ -126,11 +126,14 @@ def _open(kind: str, opener: Callable[..., RowSource], source: Any, options: dic
 
 
 def open_npz(path: str | os.PathLike[str], key: str | None = None, absent: str | None = None) -> RowSource:
-    """Read into memory an array of an .npz file, or the sparse matrix that `scipy.sparse.save_npz` wrote."""
+    """Read into memory an array of an .npz file, or the sparse matrix that `scipy.sparse.save_npz` wrote.
+
+    Other arrays of the file are not read.
+    """
     path = existing_path(path)
     with name_file_in_errors(path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    if {"format", "shape", "data"} <= set(arrays):
+        shapes = _shapes_in_npz(file)
+    if {"format", "shape", "data"} <= set(shapes):
         if key is not None:
             raise ValueError(f"key={key!r}: {path} is one sparse matrix; expected None")
         with name_file_in_errors(path):
@@ -138,8 +141,24 @@ def open_npz(path: str | os.PathLike[str], key: str | None = None, absent: str |
         return _open(f"{path}", SparseRows, matrix, {} if absent is None else {"absent": absent})
     if absent is not None:
         raise ValueError(f"absent={absent!r}: {path} is not a sparse matrix; expected None")
-    key = key_of_matrix(str(path), key, {name: array.shape for name, array in arrays.items()})
-    return ArrayRows(arrays[key], name=str(path))
+    key = key_of_matrix(str(path), key, shapes)
+    with name_file_in_errors(path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+        array = file[key]
+    return ArrayRows(array, name=str(path))
+
+
+def _shapes_in_npz(file: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array of an open .npz file, of which only the headers are read."""
+    shapes, members = {}, set(file.zip.namelist())
+    for name in file.files:
+        if f"{name}.npy" in members:
+            with file.zip.open(f"{name}.npy") as stream:
+                version = np.lib.format.read_magic(stream)
+                # Later versions differ from 2.0 only in the encoding of the names of fields.
+                one = version == (1, 0)
+                read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+                shapes[name] = read(stream)[0]
+    return shapes
 
 
 def open_tsv(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> RowSource:

@@ -1,4 +1,4 @@
-"""Mean and scale of the columns, computed in one pass, and rows scaled to mean 0 and scale 1."""
+"""What the columns of a table hold, their mean and scale, and rows scaled to mean 0 and scale 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bpfa.data.blocks import BLOCK_ENTRIES, sequential
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows, as_source
 
-__all__ = ["ColumnMoments", "Scale", "StandardisedRows", "column_moments"]
+__all__ = ["ColumnMoments", "Scale", "StandardisedRows", "column_contents", "column_moments"]
 
 # A column is constant if its standard deviation is at most this many times the rounding error of its mean.
 ROUNDINGS = 8
@@ -51,12 +51,115 @@ class Scale(NamedTuple):
     """By which a column is divided when it is standardised."""
     noise_ratio: Array
     """Noise of a column relative to that of the other columns, both in units of `scale`."""
+    constant: Array | None = None
+    """The value of every column that is constant in the fit, and NaN for all other columns."""
+    empty: NDArray[np.bool_] | None = None
+    """True for columns that have no observed entry in the fit. Models saved by early versions have neither
+    this field nor `constant`, and treat these columns like any other."""
 
     @property
     def unit(self) -> Array:
         """The amount, in the units of the data, that is 1 in the model."""
         unit: Array = self.scale * self.noise_ratio
         return unit
+
+    def settled(self, values: Array, std: Array) -> tuple[Array, Array]:
+        """Return predictions and their deviations, corrected in the columns for which no model is needed.
+
+        A constant column has its constant with deviation 0. A column of which nothing is known has NaN.
+
+        Parameters
+        ----------
+        values, std : arrays whose last axis is that of the columns
+
+        Examples
+        --------
+        >>> nothing, ones = np.array([False, False, True]), np.ones(3)
+        >>> scale = Scale(0 * ones, ones, ones, np.array([np.nan, 7.0, np.nan]), nothing)
+        >>> scale.settled(ones, ones)
+        (array([ 1.,  7., nan]), array([ 1.,  0., nan]))
+        """
+        if self.constant is None or self.empty is None:
+            return values, std
+        settled = self.empty | ~np.isnan(self.constant)
+        if not settled.any():
+            return values, std
+        certainty = np.where(self.empty, np.nan, 0.0)
+        return np.where(settled, self.constant, values), np.where(settled, certainty, std)
+
+    def with_contents_of(self, rows: Rows) -> Scale:
+        """Return the scale of rows that have just been measured, with their constant and empty columns."""
+        contents = column_contents(rows)
+        return self._replace(constant=contents.constant, empty=contents.empty)
+
+    def after_more(self, rows: Rows) -> Scale:
+        """Return the scale after more rows, which may show that a column is neither constant nor empty."""
+        if self.constant is None or self.empty is None:
+            return self
+        if not self.empty.any() and np.isnan(self.constant).all():
+            return self
+        contents = column_contents(rows, first=self.constant)
+        constant = np.where(contents.varies, np.nan, self.constant)
+        return self._replace(constant=constant, empty=self.empty & contents.empty)
+
+
+@dataclass(frozen=True)
+class ColumnContents:
+    """What is known about every column after its entries have been compared with one another."""
+
+    n_observed: NDArray[np.int64]
+    """Number of observed entries, in columns that do not vary. In the others some may not have been read."""
+    first: Array
+    """The first observed entry, or NaN."""
+    varies: NDArray[np.bool_]
+    """Whether two observed entries differ."""
+
+    @property
+    def constant(self) -> Array:
+        """The value of every constant column, and NaN for the others.
+
+        A column with a single observed entry does not count as constant.
+        """
+        return np.where(~self.varies & (self.n_observed > 1), self.first, np.nan)
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which columns have no observed entry."""
+        nothing: NDArray[np.bool_] = self.n_observed == 0
+        return nothing
+
+
+def column_contents(rows: Rows, first: Array | None = None) -> ColumnContents:
+    """Find the columns of a source that are constant, and those without an observed entry.
+
+    Rows are read until two entries of every column are known to differ. For most tables this is the case
+    after the first block.
+
+    Parameters
+    ----------
+    rows : Rows
+    first : array, shape (n_columns,), optional
+        An earlier entry of every column, with which its entries are compared, or NaN.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> contents = column_contents(ArrayRows([[1.0, 5.0, np.nan], [3.0, 5.0, np.nan]]))
+    >>> contents.constant, contents.empty
+    (array([nan,  5., nan]), array([False, False,  True]))
+    """
+    source = as_source("rows", rows)
+    n_observed = np.zeros(source.n_columns, dtype=np.int64)
+    first = np.full(source.n_columns, np.nan) if first is None else first.copy()
+    varies = np.zeros(source.n_columns, dtype=bool)
+    for batch in sequential(source):
+        n_observed += batch.observed.sum(axis=0)
+        top = batch.values[batch.observed.argmax(axis=0), np.arange(source.n_columns)]
+        first = np.where(np.isnan(first) & batch.observed.any(axis=0), top, first)
+        varies |= (batch.observed & (batch.values != first)).any(axis=0)
+        if varies.all():
+            break
+    return ColumnContents(n_observed, first, varies)
 
 
 def column_moments(rows: Rows) -> ColumnMoments:

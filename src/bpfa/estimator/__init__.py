@@ -1,5 +1,6 @@
-"""BPFA, the scikit-learn estimator."""
+"""BPFA, the scikit-learn estimator, and BPFAImputer, which fills in missing entries in pipelines."""
 
 from bpfa.estimator.estimator import BPFA
+from bpfa.estimator.imputer import BPFAImputer
 
-__all__ = ["BPFA"]
+__all__ = ["BPFA", "BPFAImputer"]

@@ -163,7 +163,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     n_components_used_ : int
         Number of features that are used by more than one row in a thousand, and by more than one row.
     noise_std_ : array, shape (n_columns,)
-        Standard deviation of the noise in the units of the data.
+        Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
+        the fit, and NaN for a column that had no observed entry.
     mean_, scale_ : arrays, shape (n_columns,)
         Mean and standard deviation of every column, which `standardize` removes; 0 and 1 if it is off.
     noise_ratio_ : array, shape (n_columns,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,12 @@ from sklearn.utils.validation import validate_data
 from bpfa._support.checks import Array
 from bpfa.backends.registry import array_like, as_rows, on_device
 from bpfa.data import ArrayRows, Rows, RowSource
+from bpfa.data.scaling import Scale
 
-__all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit"]
+__all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
+
+# Columns that a warning lists by name.
+MOST_NAMES = 10
 
 
 class Table(NamedTuple):
@@ -44,6 +49,21 @@ def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
     temporary = type(estimator)()
     rows = ArrayRows(_checked_array(temporary, X, reset=True), missing, name="X")
     return Table(rows, getattr(temporary, "feature_names_in_", None))
+
+
+def warn_of_empty_columns(scale: Scale, names: NDArray[Any] | None) -> None:
+    """Warn that nothing can be said about columns without an observed entry, if there are any."""
+    if scale.empty is None or not scale.empty.any():
+        return
+    places = np.flatnonzero(scale.empty)
+    listed = [f"x{d}" if names is None else str(names[d]) for d in places[:MOST_NAMES]]
+    more = "" if len(places) <= MOST_NAMES else f" and {len(places) - MOST_NAMES} more"
+    warnings.warn(
+        f"X: no entry of column{'s' * (len(places) > 1)} {', '.join(listed)}{more} is observed; "
+        "impute leaves NaN there",
+        # The line that called `fit` or `partial_fit`.
+        stacklevel=4,
+    )
 
 
 def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> RowSource:

@@ -43,7 +43,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         last_arrays, last = pack_posterior(outcome.last)
         arrays |= {LAST + name: array for name, array in last_arrays.items()}
     arrays |= {HISTORY + name: array for name, array in outcome.history.items()}
-    arrays |= dict(outcome.scale._asdict())
+    arrays |= {name: array for name, array in outcome.scale._asdict().items() if array is not None}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -78,7 +78,13 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
     last, names = document["last"], document["columns"]
     return Outcome(
         settings=Settings.from_document(document["settings"]),
-        scale=Scale(arrays["mean"], arrays["scale"], arrays["noise_ratio"]),
+        scale=Scale(
+            arrays["mean"],
+            arrays["scale"],
+            arrays["noise_ratio"],
+            constant=arrays.get("constant"),
+            empty=arrays.get("empty"),
+        ),
         posterior=unpack_posterior(_part(arrays, POSTERIOR), document["posterior"]),
         last=None if last is None else unpack_posterior(_part(arrays, LAST), last),
         n_steps=document["n_steps"],

@@ -18,7 +18,7 @@ from bpfa.data import (
     column_moments,
 )
 from bpfa.data.scaling import Scale
-from bpfa.estimator.inputs import Table
+from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
 from bpfa.fitting.data_digest import data_digest
@@ -45,12 +45,15 @@ __all__ = [
 
 
 def column_scale(rows: Rows, *, standardize: bool) -> Scale:
-    """Return the mean and the scale of every column. At this stage all columns have the same noise."""
+    """Return the mean and the scale of every column. At this stage all columns have the same noise.
+
+    Columns that are constant or entirely missing are found with and without `standardize`.
+    """
     ones = np.ones(rows.n_columns)
     if not standardize:
-        return Scale(np.zeros(rows.n_columns), ones, ones)
+        return Scale(np.zeros(rows.n_columns), ones, ones).with_contents_of(rows)
     moments = column_moments(rows)
-    return Scale(moments.mean, moments.scale, ones)
+    return Scale(moments.mean, moments.scale, ones).with_contents_of(rows)
 
 
 def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
@@ -158,6 +161,7 @@ def plan_fit(
     n_jobs : int or None
         Number of threads.
     """
+    warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows)
     if resumed is not None:
@@ -193,6 +197,7 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
     are held out.
     """
+    warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
@@ -206,7 +211,8 @@ def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_
     """Return the plan of a pass over a later part of a stream, with the settings and units of the first."""
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
-    return _plan_part(table, earlier.settings, earlier.scale, parameters, standing, n_seen, n_jobs)
+    scale = earlier.scale.after_more(rows)
+    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, n_jobs)
 
 
 def _plan_part(

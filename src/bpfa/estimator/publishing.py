@@ -16,6 +16,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     """Return the fitted attributes of an estimator, with components sorted by use, the most used first."""
     posterior, scale = outcome.posterior, outcome.scale
     usage = feature_usage(posterior)
+    _, noise_std = scale.settled(scale.mean, posterior.noise_std * scale.unit)
     order = np.argsort(-usage, kind="stable")
     names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
     return names | {
@@ -32,7 +33,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "n_rows_seen_": outcome.n_rows_seen,
         "component_probabilities_": usage[order],
         "components_": feature_means(posterior)[order] * scale.unit,
-        "noise_std_": posterior.noise_std * scale.unit,
+        "noise_std_": noise_std,
         "n_components_used_": posterior.n_active(),
         "_component_order": order,
     }

@@ -19,6 +19,7 @@ from bpfa.backends.registry import array_like, check_device
 from bpfa.data import AnnDataRows, Batch, HeldOutRows, StandardisedRows, sequential
 from bpfa.data.held_out import MaskedRows
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
+from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
@@ -53,8 +54,24 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_components_used_: int
     n_steps_: int
     _component_order: NDArray[np.int64]
+    _outcome: Outcome
 
-    def transform(self, X: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
+        """Fit the model, and return the weights of the features in the rows that it was fitted to.
+
+        Parameters
+        ----------
+        X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+        y : ignored
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN.
+        **fit_arguments
+            Further arguments of `fit`.
+        """
+        fitted = self.fit(X, y, missing=missing, **fit_arguments)
+        return fitted.transform(X, missing=missing)
+
+    def transform(self, X: Any, *, missing: Any = None) -> Any:
         """Return the weights of the features in every row, E[z w], with the most used feature first.
 
         The features are fixed at their posterior means. The weights of a row depend on that row alone.
@@ -62,6 +79,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN.
 
         Returns
         -------
@@ -69,7 +88,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             A weight is zero if the row uses the feature with a probability below 1/1000.
         """
         check_is_fitted(self)
-        rows = self._standardised(X)
+        rows = self._standardised(X, missing)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks = [
             row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)[:, self._component_order]
@@ -96,12 +115,15 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         restored: Array = weights @ self.components_ + self.mean_
         return restored
 
-    def impute(self, X: Any, *, return_std: bool = False, n_draws: int = 50) -> Any:
+    def impute(self, X: Any, *, missing: Any = None, return_std: bool = False, n_draws: int = 50) -> Any:
         """Fill in missing entries by the mean of their predictive distribution.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
+        missing : boolean array-like, optional
+            True at entries that are missing, in addition to those that are NaN. Their values in X are not
+            used, and are replaced in the result.
         return_std : bool
             Also return how uncertain each entry is: the standard deviation of its predictive distribution,
             noise included, or 0 if the entry is observed.
@@ -111,19 +133,21 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array or frame of the same kind and shape as X, or two of them
-            Observed entries are unchanged.
+            Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
+            constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
+            predicted: missing entries and their deviations are NaN.
         """
         check_is_fitted(self)
-        rows = rows_like_those_of_the_fit(self, X)
+        rows = rows_like_those_of_the_fit(self, X, missing)
         standardised, algorithm, means, stds = self._standardised(rows), self._algorithm(), [], []
         for batch in sequential(rows, block_rows=BLOCK_ROWS):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
             if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
                 seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
                 mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
-                missing = ~seen.observed
-                filled[some] = np.where(missing, mean * self._unit + self.mean_, filled[some])
-                spread[some] = np.where(missing, std * self._unit, 0.0)
+                mean, std = self._in_units_of_data(mean, std)
+                filled[some] = np.where(seen.observed, filled[some], mean)
+                spread[some] = np.where(seen.observed, 0.0, std)
             means.append(filled)
             stds.append(spread)
         filled = like_input(np.concatenate(means), X)
@@ -185,11 +209,18 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_samples : int
             Number of rows.
         random_state : int, RandomState or None
+
+        Returns
+        -------
+        array, shape (n_samples, n_columns)
+            Columns that were constant in the fit have their constant, and columns that had no observed entry
+            are NaN.
         """
         check_is_fitted(self)
         n_samples = check_integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        return sample_rows(self.posterior_, n_samples, rng) * self._unit + self.mean_
+        drawn = sample_rows(self.posterior_, n_samples, rng)
+        return self._in_units_of_data(drawn, np.zeros(drawn.shape))[0]
 
     def annotate(
         self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
@@ -257,6 +288,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """The amount, in the units of the data, that is 1 in the model."""
         return self.scale_ * self.noise_ratio_
 
+    def _in_units_of_data(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """Return predictions and their deviations in the units of the data."""
+        return self._outcome.scale.settled(mean * self._unit + self.mean_, std * self._unit)
+
     @property
     def _stream(self) -> Stream:
         return self.settings_.stream.child("use")
@@ -275,5 +310,5 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
         return replace(self._settings(), options=longer).make_algorithm(self.n_jobs)
 
-    def _standardised(self, X: Any) -> StandardisedRows:
-        return StandardisedRows(rows_like_those_of_the_fit(self, X), self.mean_, self._unit)
+    def _standardised(self, X: Any, missing: Any = None) -> StandardisedRows:
+        return StandardisedRows(rows_like_those_of_the_fit(self, X, missing), self.mean_, self._unit)

@@ -67,8 +67,10 @@ class Canvas:
             hidden = np.ma.getmaskarray(image)
             mask = hidden if mask is None else hidden | _full_mask(mask, image.shape, channel_axis)
         array = np.asarray(image)
-        if array.dtype.kind not in "fiu":
-            raise TypeError(f"image: dtype {array.dtype}; expected integers or floating-point numbers")
+        if array.dtype.kind not in "fiub":
+            raise TypeError(
+                f"image: dtype {array.dtype}; expected integers, floating-point numbers or booleans"
+            )
         axes = _axis_positions(array.shape, channel_axis, stack_axis)
         if 0 in array.shape:
             raise ValueError(f"image: shape {array.shape} has no pixels; expected at least one")
@@ -122,12 +124,15 @@ class Canvas:
         """Return standardised values as a picture with the shape, units and type of the original.
 
         Integers are rounded and clipped to the range of their type; floating-point numbers are not clipped.
+        In a boolean picture, a pixel is True if its value is above 1/2.
         """
         picture = values * self.scale
         picture += self.mean
         picture = self.in_picture_shape(picture)
         if self.dtype.kind == "f":
             return picture.astype(self.dtype, copy=False)
+        if self.dtype.kind == "b":
+            return picture > 0.5
         limits = np.iinfo(self.dtype)
         # The largest 64-bit integer is not a floating-point number, so the next smaller one is the limit.
         high = float(limits.max) if float(limits.max) <= limits.max else np.nextafter(float(limits.max), 0)
@@ -170,12 +175,28 @@ def _with_four_axes(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArra
 
 def _full_mask(mask: Any, shape: tuple[int, ...], channel_axis: int | None) -> NDArray[np.bool_]:
     """Return a mask of the picture's shape; a mask without channels applies to every channel."""
-    given = np.asarray(mask)
+    given = _as_booleans(np.asarray(mask))
     if channel_axis is not None and given.ndim == len(shape) - 1:
         channel = channel_axis % len(shape)
         without = shape[:channel] + shape[channel + 1 :]
         return np.broadcast_to(np.expand_dims(check_mask("mask", given, without), channel), shape)
     return check_mask("mask", given, shape)
+
+
+def _as_booleans(mask: NDArray[Any]) -> NDArray[Any]:
+    """Return a mask as booleans; a mask of 0 and one other integer, such as 255, is True at the latter.
+
+    Examples
+    --------
+    >>> _as_booleans(np.array([0, 255, 0], dtype=np.uint8))
+    array([False,  True, False])
+    """
+    if mask.dtype.kind in "fiub" and np.isin(mask, (0, 1)).all():
+        return mask.astype(bool)
+    marked: NDArray[np.bool_] = np.asarray(mask != 0)
+    if mask.dtype.kind not in "iu" or (mask[marked] != mask[marked][0]).any():
+        raise TypeError(f"mask: dtype {mask.dtype}; expected booleans, or 0 and one other integer")
+    return marked
 
 
 def _standardised(

@@ -8,6 +8,7 @@ to the form of the original picture (`image_result`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
@@ -37,11 +38,12 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
 
     Parameters
     ----------
-    image : array-like of integers or floating-point numbers
+    image : array-like of integers, floating-point numbers or booleans
         Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
-        masked array masks.
-    mask : boolean array-like, optional
-        True where a pixel is missing. It has the shape of the image, or that shape without the channels.
+        masked array masks. Booleans are treated as zeros and ones.
+    mask : array-like of booleans, or of 0 and one other integer, optional
+        True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
+        used as they are. It has the shape of the image, or that shape without the channels.
     channel_axis : int, optional
         The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
         of them.
@@ -84,9 +86,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     -------
     ImageResult
         The restored picture has the type of the original; integers are rounded and clipped to the range of
-        their type, and floating-point numbers are not clipped. `std` is the standard deviation of a pixel's
-        true value: that of the mixture of the predictions of all patches over the pixel, weighted by their
-        certainty. It is 0 where a pixel is observed.
+        their type, and floating-point numbers are not clipped. A boolean picture is restored to booleans:
+        True where the restored value is above 1/2. For the values themselves, pass `image.astype(float)`.
+        `std` is the standard deviation of a pixel's true value: that of the mixture of the predictions of all
+        patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed.
 
     Examples
     --------
@@ -115,9 +118,9 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
 
     Parameters
     ----------
-    image : array-like of integers or floating-point numbers
+    image : array-like of integers, floating-point numbers or booleans
         As in `inpaint`, but no pixel needs to be missing.
-    mask : boolean array-like, optional
+    mask : array-like of booleans, or of 0 and one other integer, optional
         As in `inpaint`.
     **options
         All further parameters are those of `inpaint`.
@@ -168,8 +171,12 @@ def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callb
     >>> model.components_.shape
     (3, 16)
     """
-    # A patch at every pixel: the stride of the plan is only for the restoration.
-    return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
+    with warnings.catch_warnings():
+        # With very few observed pixels, some positions in a patch are never observed. That is a matter of the
+        # patches, of which users of pictures need not know: `from_prior` tells them where nothing is known.
+        warnings.filterwarnings("ignore", "X: no entry of column")
+        # A patch at every pixel: the stride of the plan is only for the restoration.
+        return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
 
 
 def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Restored:

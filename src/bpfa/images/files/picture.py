@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Picture"]
+__all__ = ["Picture", "TiffNotes"]
+
+
+@dataclass(frozen=True)
+class TiffNotes:
+    """What a TIFF file says about an image in addition to its pixels."""
+
+    axes: str
+    """One letter for each axis of the values, as tifffile names them."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    resolution: dict[str, Any] = field(default_factory=dict)
+    """Pixels per unit in x and y, and the unit, as arguments of `tifffile.imwrite`; empty if not given."""
+    imagej: dict[str, Any] = field(default_factory=dict)
+    """What ImageJ has noted about the image."""
+    ome: str | None = None
+    """The OME description, if the file has one and contains no other image."""
+
+    def fit(self, values: NDArray[Any]) -> bool:
+        """Return whether these values can be stored exactly as those that were read."""
+        same = self.shape == values.shape and self.dtype == values.dtype
+        return same and "S" not in self.axes[:-1]
 
 
 @dataclass(frozen=True)
@@ -25,6 +46,8 @@ class Picture:
     channel_axis, stack_axis : int, optional
     transparent : boolean array, optional
         True at pixels that the alpha channel marks as transparent. The channel itself is not kept.
+    notes : TiffNotes, optional
+        What a TIFF file says about the image in addition to its pixels.
 
     Examples
     --------
@@ -38,6 +61,7 @@ class Picture:
     channel_axis: int | None = None
     stack_axis: int | None = None
     transparent: NDArray[np.bool_] | None = None
+    notes: TiffNotes | None = None
 
     @property
     def pixels(self) -> tuple[int, ...]:
