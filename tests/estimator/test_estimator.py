@@ -248,3 +248,12 @@ def test_a_mask_of_missing_entries_means_the_same_as_nan(fitted):
 def test_fit_transform_knows_the_mask_in_both_steps():
     weights = model().fit_transform(X, missing=HIDDEN)
     np.testing.assert_array_equal(weights, model().fit_transform(HOLED))
+
+
+def test_weights_that_overflow_are_refused():
+    rng = np.random.default_rng(0)
+    fitted = BPFA(4, max_steps=10, random_state=0).fit(rng.normal(size=(200, 5)))
+    huge = rng.normal(size=(5, 5)).astype(np.float32)
+    huge[3] = 1e38
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="the weights of row 3 overflow"):
+        fitted.transform(huge)

@@ -90,14 +90,20 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         rows = self._standardised(X, missing)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        blocks = [
-            row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)[:, self._component_order]
-            for batch in sequential(rows, block_rows=BLOCK_ROWS)
-        ]
+        blocks: list[NDArray[np.floating[Any]]] = []
+        for batch in sequential(rows, block_rows=BLOCK_ROWS):
+            weights = row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)
+            with np.errstate(over="ignore"):
+                blocks.append(weights[:, self._component_order].astype(dtype, copy=False))
+            overflowing = ~np.isfinite(blocks[-1]).all(axis=1)
+            if overflowing.any():
+                raise ValueError(
+                    f"X: the weights of row {batch.ids[overflowing][0]} overflow; expected entries on the "
+                    "scale of the data of the fit"
+                )
         if self.sparse_output:
-            return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr", dtype=dtype)
-        weights = np.concatenate(blocks).astype(dtype, copy=False)
-        return array_like(weights, X)
+            return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+        return array_like(np.concatenate(blocks), X)
 
     def inverse_transform(self, L: Any) -> Array:
         """Return the rows that belong to given weights, without noise, in the units of the data.
