@@ -1,5 +1,7 @@
 """Noise by column: found, used, and undone on the way out."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -90,13 +92,22 @@ def test_survives_a_file(data, tmp_path):
     "odd", [np.nan, 7.0, "copy"], ids=["all missing", "constant", "a copy of another column"]
 )
 def test_columns_without_noise_of_their_own(data, odd):
-    """They get noise that is neither zero nor everything."""
+    """The model gives them noise that is neither zero nor everything; users see what is known of them."""
     y = data.copy()
     y[:, 0] = y[:, 1] if odd == "copy" else odd
-    model = fit(y, max_steps=50)
-    assert (model.noise_std_ > 0).all()
+    empty, constant = odd is np.nan, odd == 7.0
+    with pytest.warns(UserWarning, match="no entry of column x0") if empty else nullcontext():
+        model = fit(y, max_steps=50)
     assert (model.noise_ratio_ >= (LEAST_NOISE_SHARE / 2) ** 0.5 * 0.5).all()
-    assert np.isfinite(model.impute(y)).all()
+    assert (model.noise_std_[1:] > 0).all()
+    filled = model.impute(y)
+    assert np.isfinite(filled[:, 1:]).all()
+    if empty:
+        assert np.isnan(model.noise_std_[0])
+        assert np.isnan(filled[:, 0]).all()
+    else:
+        assert (model.noise_std_[0] == 0) == constant
+        assert np.isfinite(filled).all()
 
 
 def test_a_single_column_has_nothing_to_be_compared_with():
