@@ -340,10 +340,15 @@ def test_ignored_signals_stay_ignored(run, folder):
 
 def test_a_closed_terminal_saves_the_fit(folder):
     """The progress bar cannot be written any more, which must not prevent the saving."""
-    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
-    code = "import sys; from bpfa.cli import main; main(sys.argv[1:])"
+    pytest.importorskip("termios")
+    # The program becomes the leader of a session of its own, whose terminal it is; and it hears when that is
+    # closed, even if the tests run where such signals are ignored.
+    code = (
+        "import fcntl, signal, sys, termios; from bpfa.cli import main; "
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "main(sys.argv[1:])"
+    )
     command = ("fit", "t.npy", "m.bpfa", "--checkpoint", "c.bpfa", "--checkpoint-every", "0", "--jobs", "1")
-    # The program becomes the leader of a session of its own, whose terminal it is.
     terminal, end = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code, *command, "--max-steps", "1000000000"],
@@ -352,7 +357,6 @@ def test_a_closed_terminal_saves_the_fit(folder):
         stderr=end,
         env={**os.environ, "TERM": "xterm"},
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(end, termios.TIOCSCTTY, 0),
     )
     os.close(end)
     try:
