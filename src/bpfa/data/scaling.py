@@ -63,7 +63,7 @@ class Scale(NamedTuple):
         unit: Array = self.scale * self.noise_ratio
         return unit
 
-    def settled(self, values: Array, std: Array) -> tuple[Array, Array]:
+    def corrected(self, values: Array, std: Array) -> tuple[Array, Array]:
         """Return predictions and their deviations, corrected in the columns for which no model is needed.
 
         A constant column has its constant with deviation 0. A column of which nothing is known has NaN.
@@ -76,16 +76,16 @@ class Scale(NamedTuple):
         --------
         >>> nothing, ones = np.array([False, False, True]), np.ones(3)
         >>> scale = Scale(0 * ones, ones, ones, np.array([np.nan, 7.0, np.nan]), nothing)
-        >>> scale.settled(ones, ones)
+        >>> scale.corrected(ones, ones)
         (array([ 1.,  7., nan]), array([ 1.,  0., nan]))
         """
         if self.constant is None or self.empty is None:
             return values, std
-        settled = self.empty | ~np.isnan(self.constant)
-        if not settled.any():
+        known = self.empty | ~np.isnan(self.constant)
+        if not known.any():
             return values, std
         certainty = np.where(self.empty, np.nan, 0.0)
-        return np.where(settled, self.constant, values), np.where(settled, certainty, std)
+        return np.where(known, self.constant, values), np.where(known, certainty, std)
 
     def with_contents_of(self, rows: Rows) -> Scale:
         """Return the scale of rows that have just been measured, with their constant and empty columns."""

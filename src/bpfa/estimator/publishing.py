@@ -16,7 +16,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     """Return the fitted attributes of an estimator, with components sorted by use, the most used first."""
     posterior, scale = outcome.posterior, outcome.scale
     usage = feature_usage(posterior)
-    _, noise_std = scale.settled(scale.mean, posterior.noise_std * scale.unit)
+    _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
     order = np.argsort(-usage, kind="stable")
     names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
     return names | {

@@ -296,7 +296,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _in_units_of_data(self, mean: Array, std: Array) -> tuple[Array, Array]:
         """Return predictions and their deviations in the units of the data."""
-        return self._outcome.scale.settled(mean * self._unit + self.mean_, std * self._unit)
+        return self._outcome.scale.corrected(mean * self._unit + self.mean_, std * self._unit)
 
     @property
     def _stream(self) -> Stream:
