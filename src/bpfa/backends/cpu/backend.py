@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cpu.signal import signal
-from bpfa.backends.protocol import Backend
+from bpfa.backends.protocol import Backend, GroupKernels
 from bpfa.data import Batch
 from bpfa.model.local import MethodName
 from bpfa.model.marginals import Signal
@@ -24,6 +25,7 @@ class CpuBackend(Backend):
 
     name: ClassVar[str] = "cpu"
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
+    groups: ClassVar[GroupKernels] = CpuGroups()
     uses_threads: ClassVar[bool] = True
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
