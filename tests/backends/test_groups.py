@@ -38,7 +38,9 @@ def test_rows_are_completed_by_exact_conditionals():
     seen, observed = rng.normal(size=(1, 4)), np.array([[True, False, True, True]])
     found = complete_rows(center, covariance, seen, observed, noise)
     o = observed[0]
-    both = np.block([[covariance, covariance[:, o]], [covariance[o], covariance[np.ix_(o, o)] + np.diag(noise[o])]])
+    both = np.block(
+        [[covariance, covariance[:, o]], [covariance[o], covariance[np.ix_(o, o)] + np.diag(noise[o])]]
+    )
     precision = np.linalg.inv(both)
     exact = np.linalg.inv(precision[:4, :4])
     mean = center - exact @ precision[:4, 4:] @ (seen[0, o] - center[o])
@@ -57,7 +59,9 @@ def test_em_never_lowers_the_likelihood():
     unknown, likelihoods = np.zeros((12, 12)), []
     for _ in range(12):
         center = rows.mean(axis=0)
-        covariance, _ = group_covariance((rows - center).T @ (rows - center) + unknown, len(rows), model, None)
+        covariance, _ = group_covariance(
+            (rows - center).T @ (rows - center) + unknown, len(rows), model, None
+        )
         likelihoods.append(
             sum(
                 multivariate_normal.logpdf(

@@ -26,6 +26,7 @@ DEFAULTS = {
     "max_steps": None,
     "max_time": None,
     "n_draws": 8,
+    "refine": "groups",
     "random_state": None,
     "device": "auto",
     "n_jobs": None,

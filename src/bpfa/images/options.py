@@ -9,6 +9,7 @@ from typing import Any, TypedDict, TypeVar
 
 from bpfa._support.parameters import (
     Anything,
+    ChoiceOrNone,
     Integer,
     IntegerOrPair,
     check_value,
@@ -82,6 +83,9 @@ class RestorationOptions:
         Integer(low=2, high=MAX_SWEEP // 2),
         "Number of draws from the posterior behind the result.",
     )
+    refine: str | None = declared(
+        "groups", ChoiceOrNone(("groups", "none")), "Second stage that refines what the dictionary restores."
+    )
     random_state: Any = redeclared(Parameters, "random_state")
     device: str = redeclared(Parameters, "device")
     n_jobs: int | None = redeclared(Parameters, "n_jobs")
@@ -92,7 +96,10 @@ class RestorationOptions:
 
     def __post_init__(self) -> None:
         for name, option in declarations(self).items():
-            check_value(option, getattr(self, name))
+            checked = check_value(option, getattr(self, name))
+            if name == "refine":
+                # "none" is how the command line writes None.
+                object.__setattr__(self, name, checked)
 
     @classmethod
     def of(cls, function: str, arguments: OptionArguments) -> RestorationOptions:
@@ -141,6 +148,7 @@ class OptionArguments(TypedDict, total=False):
     max_steps: int | None
     max_time: float | None
     n_draws: int
+    refine: str | None
     random_state: Any
     device: str
     n_jobs: int | None

@@ -2,8 +2,9 @@
 
 The stages follow one another in one direction: the options are checked (`RestorationOptions`), the picture is
 standardised (`Canvas`), its restoration is planned (`plan_restoration`), a model is fitted to its patches
-(`fit_patches`), every pixel is restored by the model (`restore_from_model`), and the result is brought back
-to the form of the original picture (`image_result`).
+(`fit_patches`), every pixel is restored by the model (`restore_from_model`), groups of like patches refine
+the picture (`refine_by_groups`), and the result is brought back to the form of the original picture
+(`image_result`).
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpfa._support.threads import thread_count
+from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.groups import Refined, refine
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
-__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "restore_from_model"]
+__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
 
 
 @takes_options
@@ -73,6 +77,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         restoration that follows, which takes about as long as the training for a picture of a megapixel.
     n_draws : int
         Number of draws from the posterior behind the restored picture.
+    refine : str or None
+        "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
+        pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
+        weight. None, or "none", returns the picture of the dictionary.
     random_state : int, RandomState or None
         The same seed gives the same picture, for any number of threads.
     device, n_jobs : optional
@@ -109,6 +117,11 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         result,
         image=np.where(result.missing, result.image, np.asarray(image)),
         std=np.where(result.missing, result.std, result.std.dtype.type(0)),
+        dictionary_image=(
+            None
+            if result.dictionary_image is None
+            else np.where(result.missing, result.dictionary_image, np.asarray(image))
+        ),
     )
 
 
@@ -150,7 +163,8 @@ def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> Im
     plan = plan_restoration(canvas, options, noisy=noisy)
     model = fit_patches(canvas, plan, callbacks=options.callbacks)
     restored = restore_from_model(canvas, plan, model)
-    return image_result(canvas, plan, model, restored)
+    refined = refine_by_groups(canvas, plan, model, restored)
+    return image_result(canvas, plan, model, restored, refined)
 
 
 def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callback] = ()) -> BPFA:
@@ -212,6 +226,58 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
     )
 
 
+def refine_by_groups(
+    canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: Restored
+) -> Refined | None:
+    """Refine what the dictionary has restored by groups of like patches.
+
+    Returns None if the plan has no such stage. Ctrl-C ends the stage early, with the best picture so far and
+    a warning.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    plan : RestorationPlan
+    model : BPFA
+        As returned by `fit_patches`.
+    restored : Restored
+        As returned by `restore_from_model`.
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12.0), np.arange(10.0)))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> plan = plan_restoration(canvas, options, noisy=True)
+    >>> model = fit_patches(canvas, plan)
+    >>> refine_by_groups(canvas, plan, model, restore_from_model(canvas, plan, model)).n_rounds >= 1
+    True
+    """
+    if plan.groups is None:
+        return None
+    fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
+
+    def restore_without(observed: NDArray[np.bool_]) -> Restored:
+        return restore_from_model(replace(canvas, observed=observed), fewer_draws, model)
+
+    refined = refine(
+        canvas,
+        restored,
+        np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
+        plan.groups,
+        backend_of(model.settings_.device).groups,
+        noisy=plan.noisy,
+        restore_without=restore_without,
+        stream=model.settings_.stream.child("groups"),
+        n_threads=thread_count(model.n_jobs),
+        verbose=model.verbose,
+    )
+    if refined.interrupted:
+        warnings.warn(
+            f"interrupted: the picture is that of {refined.n_rounds} rounds of grouping", stacklevel=2
+        )
+    return refined
+
+
 def _patch_algorithm(model: BPFA) -> Algorithm:
     """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
     settings = model.settings_
@@ -220,7 +286,13 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     return settings.make_algorithm(n_jobs=1)
 
 
-def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: Restored) -> ImageResult:
+def image_result(
+    canvas: Canvas,
+    plan: RestorationPlan,
+    model: BPFA,
+    restored: Restored,
+    refined: Refined | None = None,
+) -> ImageResult:
     """Return a restored picture in the shape, units and type of the original.
 
     Parameters
@@ -229,6 +301,9 @@ def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: R
     plan : RestorationPlan
     model : BPFA
     restored : Restored
+        What the dictionary has restored.
+    refined : Refined, optional
+        What groups of like patches have made of it.
 
     Examples
     --------
@@ -240,13 +315,19 @@ def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: R
     >>> result.image.shape, result.image.dtype, result.patch_size
     ((12, 10), dtype('uint8'), (4, 4))
     """
-    noise_std = model.posterior_.noise_std * canvas.scale
+    last, grouped = refined or Refined.nothing(restored), refined is not None and refined.n_rounds > 0
+    noise = np.sqrt(last.noise) if grouped and plan.noisy else model.posterior_.noise_std
+    noise_std = noise * canvas.scale
     return ImageResult(
-        image=canvas.image(restored.mean),
-        std=canvas.deviation(restored.std),
+        image=canvas.image(last.restored.mean),
+        std=canvas.deviation(last.restored.std),
         missing=canvas.missing,
         from_prior=canvas.in_picture_shape(~restored.informed),
         noise_std=noise_std if canvas.has_channels else float(noise_std[0]),
         model=model,
         patch_size=plan.patch_size,
+        stage="groups" if grouped else "dictionary",
+        n_rounds=last.n_rounds,
+        group_weight=last.weight,
+        dictionary_image=canvas.image(restored.mean) if grouped else None,
     )

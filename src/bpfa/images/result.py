@@ -44,6 +44,15 @@ class ImageResult:
     """The model that was fitted to the patches, after each channel had been standardised."""
     patch_size: tuple[int, int]
     """Height and width of a patch."""
+    stage: str = "dictionary"
+    """Stage that the picture comes from: "groups" if the dictionary's picture was refined by groups of like
+    patches, and "dictionary" otherwise."""
+    n_rounds: int = 0
+    """Number of rounds of grouping behind the picture."""
+    group_weight: float = 0.0
+    """Weight of the groups in the picture; that of the dictionary is 1 minus this."""
+    dictionary_image: NDArray[Any] | None = field(default=None, repr=False)
+    """What the dictionary restored before groups refined it; None if it is the picture itself."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:

@@ -136,11 +136,15 @@ class GroupAverage:
     @property
     def disagreement(self) -> NDArray[np.float32]:
         """Variance of the estimates of an entry around their weighted mean."""
-        return np.maximum(self._mean(2) - self._mean(1) ** 2, 0.0)
+        spread: NDArray[np.float32] = np.maximum(self._mean(2) - self._mean(1) ** 2, np.float32(0.0))
+        return spread
 
     def _mean(self, which: int) -> NDArray[np.float32]:
         weight = self.sums[0]
-        return np.divide(self.sums[which], weight, out=np.zeros_like(weight), where=weight > 0)
+        mean: NDArray[np.float32] = np.divide(
+            self.sums[which], weight, out=np.zeros_like(weight), where=weight > 0
+        )
+        return mean
 
 
 def rank_log_prior(rank_counts: NDArray[np.int64], priors: Priors) -> Array:

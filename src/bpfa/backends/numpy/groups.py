@@ -55,15 +55,15 @@ class NumpyGroups:
         for i, (z0, y0) in enumerate(zip(slices, y, strict=True)):
             for j, x0 in enumerate(x):
                 patch = values[z0, y0 : y0 + size[0], x0 : x0 + size[1]].astype(np.float64)
-                found = []
+                found: list[tuple[float, int, int]] = []
                 for z1 in range(max(z0 - slice_reach, 0), min(z0 + slice_reach + 1, n_slices)):
                     for y1 in range(max(y0 - reach, 0), min(y0 + reach, height - size[0]) + 1):
                         for x1 in range(max(x0 - reach, 0), min(x0 + reach, width - size[1]) + 1):
                             other = values[z1, y1 : y1 + size[0], x1 : x1 + size[1]]
                             apart = int((z1 - z0) ** 2 + (y1 - y0) ** 2 + (x1 - x0) ** 2)
                             # The reference itself comes first even if another patch is equal to it.
-                            difference = np.mean((patch - other) ** 2) if apart else -1.0
-                            place = ((z1 * height + y1) * width + x1) * n_channels
+                            difference = float(np.mean((patch - other) ** 2)) if apart else -1.0
+                            place = int(((z1 * height + y1) * width + x1) * n_channels)
                             found.append((difference + distance_weight * apart, len(found), place))
                 nearest = [place for _, _, place in sorted(found)[:n_members]]
                 first[i, j, : len(nearest)] = nearest

@@ -1,0 +1,132 @@
+"""One round of grouping: like patches are found on the current picture, and every group is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.backends.protocol import GroupKernels
+from bpfa.data.patches import PatchRows
+from bpfa.images.groups.plan import GroupPlan
+from bpfa.model.groups import GroupAverage, Windows
+from bpfa.prediction.groups import GroupBeliefs
+
+__all__ = ["GroupedPicture", "Grouping", "Picture"]
+
+# Largest number of members whose places are held in memory at a time, and of rows of references that are
+# worked on at a time.
+MOST_MEMBERS, MOST_ROWS = 2**22, 16
+
+Picture = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class GroupedPicture:
+    """What the groups of one round say of every pixel; all arrays are slices x height x width x channels."""
+
+    value: Picture
+    """Weighted mean of the estimates of a pixel."""
+    variance: Picture
+    """Weighted mean of the variances of these estimates."""
+    disagreement: Picture
+    """Variance of these estimates around their mean."""
+    beliefs: GroupBeliefs
+    """What all groups have learned together."""
+
+    @property
+    def mixture(self) -> Picture:
+        """Variance of the mixture of everything that the groups say of a pixel."""
+        return self.variance + self.disagreement
+
+
+class Grouping:
+    """Groups of the patches of a picture: everything that does not change from round to round.
+
+    Parameters
+    ----------
+    values : float32 array, shape (slices, height, width, channels)
+    observed : boolean array of the same shape
+    plan : GroupPlan
+    kernels : GroupKernels
+    n_threads : int
+        The result does not depend on it.
+    """
+
+    def __init__(
+        self,
+        values: Picture,
+        observed: NDArray[np.bool_],
+        plan: GroupPlan,
+        kernels: GroupKernels,
+        n_threads: int = 1,
+    ) -> None:
+        self.values, self.plan, self.kernels, self.n_threads = values, plan, kernels, n_threads
+        self.observed = np.ascontiguousarray(observed).view(np.uint8)
+        self.patches = PatchRows(values, observed, plan.size, plan.stride)
+
+    def beliefs(self, noise: NDArray[np.float64]) -> GroupBeliefs:
+        """Return the beliefs before the first round, given the noise variance of each channel."""
+        return GroupBeliefs.of(noise, np.arange(self.patches.n_columns) % self.values.shape[3])
+
+    def round(
+        self,
+        current: Picture,
+        beliefs: GroupBeliefs,
+        *,
+        learn_noise: bool,
+        tell: Callable[[float], None] = lambda share: None,
+    ) -> GroupedPicture:
+        """Return the picture after one round.
+
+        Parameters
+        ----------
+        current : float32 array, shape (slices, height, width, channels)
+            The picture on which like patches are found, and from which their models start.
+        beliefs : GroupBeliefs
+        learn_noise : bool
+        tell : callable
+            Called with the share of the round that is done.
+        """
+        plan, shape = self.plan, self.values.shape
+        windows = Windows(
+            np.ascontiguousarray(current).ravel(),
+            self.values.ravel(),
+            self.observed.ravel(),
+            self.patches.offsets,
+        )
+        model = beliefs.model(floor=plan.floor, n_iterations=plan.n_iterations)
+        average = GroupAverage(self.values.size, self.patches.n_columns)
+        x = self.patches.x.astype(np.int32)
+        slices, y = (
+            array.ravel().astype(np.int32)
+            for array in np.meshgrid(np.arange(shape[0]), self.patches.y, indexing="ij")
+        )
+        step = int(np.clip(MOST_MEMBERS // (len(x) * plan.n_members), 1, MOST_ROWS))
+        for start in range(0, len(y), step):
+            rows = slice(start, start + step)
+            first = self.kernels.find_members(
+                windows.current.reshape(shape),
+                slices[rows],
+                y[rows],
+                x,
+                plan.size,
+                reach=plan.reach,
+                slice_reach=plan.slice_reach if shape[0] > 1 else 0,
+                distance_weight=plan.distance_weight,
+                n_members=plan.n_members,
+                n_threads=self.n_threads,
+            )
+            blocks = np.arange(len(first) + 1, dtype=np.int64) * len(x)
+            self.kernels.add_groups(
+                windows, first.reshape(-1, plan.n_members), blocks, model, average, self.n_threads
+            )
+            tell(min(1.0, (start + step) / len(y)))
+        return GroupedPicture(
+            average.value(windows.current).reshape(shape),
+            average.variance.reshape(shape),
+            average.disagreement.reshape(shape),
+            beliefs.after(average, learn_noise=learn_noise),
+        )
