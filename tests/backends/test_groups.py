@@ -5,14 +5,16 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bpfa.backends.cpu.groups import CpuGroups
-from bpfa.backends.numpy.groups import NumpyGroups, best_rank, complete_rows, fit_group, group_covariance
+from bpfa.backends.groups import PatchSearch
+from bpfa.backends.numpy.groups import NumpyGroups, best_rank, complete_rows, group_covariance
 from bpfa.model.groups import GroupAverage, GroupModel, Windows
 
 
-def group(rng, n_members=30, n_columns=12, rank=3, observed=0.5, noise=0.1):
+def group(rng, n_members=30, n_columns=12, rank=3, observed=0.5, noise=0.1, rest=0.0):
     """Return the windows of a table drawn from the model, the truth, and where its rows begin."""
     features = rng.normal(size=(rank, n_columns))
     truth = rng.normal(size=(n_members, rank)) @ features + rng.normal(size=n_columns)
+    truth += np.sqrt(rest) * rng.normal(size=truth.shape)
     seen = truth + np.sqrt(noise) * rng.normal(size=truth.shape)
     mask = rng.random(truth.shape) < observed
     current = np.where(mask, seen, truth + 0.3 * rng.normal(size=truth.shape))
@@ -94,8 +96,8 @@ def test_the_kernel_is_the_specification(observed, full, n_members, n_columns):
     rng = np.random.default_rng(3)
     windows, _, first = group(rng, n_members, n_columns, observed=observed)
     model = model_of(n_columns, full=full)
-    expected = NumpyGroups.fit_members(windows, first, n_members, model)
-    found = CpuGroups.fit_members(windows, first, n_members, model)
+    expected = NumpyGroups().fit_members(windows, first, n_members, model)
+    found = CpuGroups().fit_members(windows, first, n_members, model)
     np.testing.assert_array_equal(found.ranks, expected.ranks)
     np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=2e-3)
     np.testing.assert_allclose(found.variance, expected.variance, rtol=2e-2, atol=1e-4)
@@ -107,9 +109,9 @@ def test_a_prior_covariance():
     windows, _, first = group(rng, 6, 10)
     prior = np.cov(rng.normal(size=(10, 50))).astype(np.float32)
     model = model_of(10, full=True, prior=prior, prior_rows=20.0)
-    expected, found = (k.fit_members(windows, first, 2, model) for k in (NumpyGroups, CpuGroups))
+    expected, found = (k().fit_members(windows, first, 2, model) for k in (NumpyGroups, CpuGroups))
     np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-3)
-    without = CpuGroups.fit_members(windows, first, 2, model_of(10, full=True))
+    without = CpuGroups().fit_members(windows, first, 2, model_of(10, full=True))
     assert np.abs(found.mean - without.mean).max() > 0.01
 
 
@@ -123,7 +125,7 @@ def test_overlapping_groups_are_averaged_the_same_for_any_threads():
     averages = []
     for kernels, n_threads in ((NumpyGroups, 1), (CpuGroups, 1), (CpuGroups, 2), (CpuGroups, 3)):
         average = GroupAverage(400, 4)
-        kernels.add_groups(windows, first, blocks, model_of(4), average, n_threads)
+        kernels().add_groups(windows, first, blocks, model_of(4), average, n_threads)
         averages.append(average)
     expected, one, two, three = averages
     np.testing.assert_array_equal(one.rank_counts, expected.rank_counts)
@@ -140,32 +142,40 @@ def test_the_nearest_patches_are_found(shape):
     y = np.arange(0, shape[1] - 3, 2, dtype=np.int32)
     slices = (np.arange(len(y)) % shape[0]).astype(np.int32)
     x = np.array([0, 1, shape[2] - 4], np.int32)
-    settings = {"reach": 6, "slice_reach": 1, "distance_weight": 0.01, "n_members": 15}
-    expected = NumpyGroups.find_members(values, slices, y, x, (4, 4), **settings)
+    search = PatchSearch(shape, slices, y, x, (4, 4), 6, 1, 0.01, 15)
+    expected = NumpyGroups().find_members(values, search)
     for n_threads in (1, 2):
-        found = CpuGroups.find_members(values, slices, y, x, (4, 4), **settings, n_threads=n_threads)
+        found = CpuGroups().find_members(values, search, n_threads)
         np.testing.assert_array_equal(found, expected)
     reference = ((slices[:, None] * shape[1] + y[:, None]) * shape[2] + x) * shape[3]
     np.testing.assert_array_equal(found[..., 0], reference)
 
 
-def test_a_group_drawn_from_the_model_is_told_honestly():
-    """Estimates of groups with known truth: 95 % intervals, with and without what is not known of a group."""
-    covered, without, n = {}, {}, 40
-    for observed in (0.4, 1.0):
-        inside, naive = [], []
-        for seed in range(n):
-            windows, truth, first = group(
-                np.random.default_rng(seed), 60, 24, rank=3, observed=observed, noise=0.3
-            )
-            entries = first[0][:, None] + windows.offsets
-            model = model_of(24, noise=0.3, n_iterations=30, floor=1e-4)
-            mean, variance, weight, _, _ = fit_group(windows, entries, model)
-            error = np.abs(mean - truth)
-            inside.append(error < 1.96 * np.sqrt(variance))
-            naive.append(error < 1.96 * np.sqrt(1 / weight - 0.15))
-        covered[observed], without[observed] = np.mean(inside), np.mean(naive)
-    print(covered, without)
-    for observed in covered:
-        assert 0.93 < covered[observed] < 0.97
-        assert without[observed] < covered[observed]
+@pytest.mark.parametrize("observed", [0.7, 1.0])
+def test_intervals_of_groups_drawn_from_the_model_are_honest(observed):
+    """EM has converged, so that nothing but the number of rows limits what is known of mean and features."""
+    squares, variances, inside, known = [], [], [], []
+    model = model_of(24, noise=0.3, n_iterations=200, floor=1e-4)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        windows, truth, first = group(rng, 100, 24, rank=3, observed=observed, noise=0.3, rest=0.1)
+        found = CpuGroups().fit_members(windows, first, 100, model)
+        error = np.square(found.mean[0] - truth)
+        squares.append(error.mean())
+        variances.append(found.variance.mean())
+        inside.append(np.mean(error < 1.96**2 * found.variance[0]))
+        # The variance if mean and features were known, by the exact conditional.
+        entries = first[0][:, None] + windows.offsets
+        covariance = np.cov(truth.T)
+        exact = complete_rows(
+            truth.mean(axis=0),
+            covariance,
+            windows.seen[entries].astype(float),
+            windows.observed[entries].astype(bool),
+            np.full(24, 0.3),
+        )
+        known.append(exact.variance.mean())
+    assert 0.94 < np.mean(inside) < 0.96
+    assert np.mean(variances) == pytest.approx(np.mean(squares), rel=0.05)
+    # What is not known of the group is not a trifle.
+    assert np.mean(squares) > 1.1 * np.mean(known)

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.backends.groups import GroupKernels
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
-from bpfa.model.groups import GroupAverage, GroupModel, Members, Windows
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
 
-__all__ = ["Backend", "GroupKernels", "MakeStep", "PlacedPosterior", "Step", "Workspace"]
+__all__ = ["Backend", "MakeStep", "PlacedPosterior", "Step", "Workspace"]
 
 
 @dataclass(frozen=True)
@@ -77,62 +77,6 @@ class Workspace:
     def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
         """Return what `make_step` returns; a device may replay a recording of the step instead."""
         return make_step(posterior, batch, step)
-
-
-class GroupKernels(Protocol):
-    """What a device offers for groups of like rows (docs/math.md section 18).
-
-    All arrays are in the memory of the host. `n_threads` is the number of threads, of which the result does
-    not depend; a device without threads ignores it.
-    """
-
-    def find_members(
-        self,
-        values: NDArray[np.float32],
-        slices: NDArray[np.int32],
-        y: NDArray[np.int32],
-        x: NDArray[np.int32],
-        size: tuple[int, int],
-        *,
-        reach: int,
-        slice_reach: int,
-        distance_weight: float,
-        n_members: int,
-        n_threads: int = 1,
-    ) -> NDArray[np.int64]:
-        """Return where the patches most similar to each reference patch begin in the flattened picture.
-
-        The references of row i are in slice `slices[i]` and begin at `y[i]` and at every x of `x`. Their
-        candidates begin at most `reach` pixels away along both axes and at most `slice_reach` slices away.
-        They are ordered by the mean squared difference plus `distance_weight` times the squared distance in
-        pixels and slices; the reference is always the first. The result has the shape (rows, references,
-        `n_members`), and is -1 where there are not enough candidates.
-        """
-
-    def add_groups(
-        self,
-        windows: Windows,
-        first: NDArray[np.int64],
-        blocks: NDArray[np.int64],
-        model: GroupModel,
-        average: GroupAverage,
-        n_threads: int = 1,
-    ) -> None:
-        """Fit all groups and add what they say of their members to the average.
-
-        `first` has the shape (groups, members), with -1 after the last member of a group. Block b consists of
-        the groups from `blocks[b]` to `blocks[b + 1]`, which are worked on together.
-        """
-
-    def fit_members(
-        self,
-        windows: Windows,
-        first: NDArray[np.int64],
-        n_kept: int,
-        model: GroupModel,
-        n_threads: int = 1,
-    ) -> Members:
-        """Fit all groups and return what they say of their first `n_kept` members."""
 
 
 class Backend(ABC):

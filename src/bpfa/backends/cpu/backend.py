@@ -12,7 +12,8 @@ from bpfa._support.checks import Array
 from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cpu.signal import signal
-from bpfa.backends.protocol import Backend, GroupKernels
+from bpfa.backends.groups import GroupKernels
+from bpfa.backends.protocol import Backend
 from bpfa.data import Batch
 from bpfa.model.local import MethodName
 from bpfa.model.marginals import Signal

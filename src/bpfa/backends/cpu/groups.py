@@ -6,37 +6,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.backends.cpu import _groups
+from bpfa.backends.groups import GroupKernels, PatchSearch
 from bpfa.model.groups import GroupAverage, GroupModel, Members, Windows
 
 __all__ = ["CpuGroups"]
 
 
-class CpuGroups:
+class CpuGroups(GroupKernels):
     """Groups on the host, on several threads; the result does not depend on how many there are."""
 
-    @staticmethod
     def find_members(
-        values: NDArray[np.float32],
-        slices: NDArray[np.int32],
-        y: NDArray[np.int32],
-        x: NDArray[np.int32],
-        size: tuple[int, int],
-        *,
-        reach: int,
-        slice_reach: int,
-        distance_weight: float,
-        n_members: int,
-        n_threads: int = 1,
+        self, values: NDArray[np.float32], search: PatchSearch, n_threads: int = 1
     ) -> NDArray[np.int64]:
-        """Return where the patches most similar to each reference patch begin; see `GroupKernels`."""
-        first = np.empty((len(y), len(x), n_members), np.int64)
+        """Return where the members of each group begin in the flattened picture; see `GroupKernels`."""
+        first = np.empty((len(search.y), len(search.x), search.n_members), np.int64)
         _groups.find_members(
-            values, slices, y, x, *size, reach, slice_reach, distance_weight, first, n_threads
+            values,
+            search.slices,
+            search.y,
+            search.x,
+            *search.size,
+            search.reach,
+            search.slice_reach,
+            search.distance_weight,
+            first,
+            n_threads,
         )
         return first
 
-    @staticmethod
     def add_groups(
+        self,
         windows: Windows,
         first: NDArray[np.int64],
         blocks: NDArray[np.int64],
@@ -67,9 +66,8 @@ class CpuGroups:
         )
         average.count(ranks)
 
-    @staticmethod
     def fit_members(
-        windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
+        self, windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
     ) -> Members:
         """Fit all groups and return what they say of their first members; see `GroupKernels`."""
         n_columns = len(windows.offsets)

@@ -18,7 +18,8 @@ from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
-from bpfa.backends.protocol import Backend, GroupKernels, MakeStep, Step, Workspace
+from bpfa.backends.groups import GroupKernels
+from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa.backends.groups import GroupKernels
 from bpfa.backends.numpy.gibbs import Gibbs
 from bpfa.backends.numpy.groups import NumpyGroups
 from bpfa.backends.numpy.mean_field import MeanField
 from bpfa.backends.numpy.spike_slab import SpikeSlab
-from bpfa.backends.protocol import Backend, GroupKernels
+from bpfa.backends.protocol import Backend
 from bpfa.data import Batch
 from bpfa.model import marginals
 from bpfa.model.local import MethodName

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa.backends.groups import GroupKernels, PatchSearch
 from bpfa.model.groups import GroupAverage, GroupModel, Members, Windows
 
 __all__ = [
@@ -32,45 +35,22 @@ class Completed(NamedTuple):
     """Sum of the covariances C_n of all rows, D x D."""
 
 
-class NumpyGroups:
+class NumpyGroups(GroupKernels):
     """Groups on the host, one after another."""
 
-    @staticmethod
     def find_members(
-        values: NDArray[np.float32],
-        slices: NDArray[np.int32],
-        y: NDArray[np.int32],
-        x: NDArray[np.int32],
-        size: tuple[int, int],
-        *,
-        reach: int,
-        slice_reach: int,
-        distance_weight: float,
-        n_members: int,
-        n_threads: int = 1,
+        self, values: NDArray[np.float32], search: PatchSearch, n_threads: int = 1
     ) -> NDArray[np.int64]:
-        """Return where the patches most similar to each reference patch begin; see `GroupKernels`."""
-        n_slices, height, width, n_channels = values.shape
-        first = np.full((len(y), len(x), n_members), -1, np.int64)
-        for i, (z0, y0) in enumerate(zip(slices, y, strict=True)):
-            for j, x0 in enumerate(x):
-                patch = values[z0, y0 : y0 + size[0], x0 : x0 + size[1]].astype(np.float64)
-                found: list[tuple[float, int, int]] = []
-                for z1 in range(max(z0 - slice_reach, 0), min(z0 + slice_reach + 1, n_slices)):
-                    for y1 in range(max(y0 - reach, 0), min(y0 + reach, height - size[0]) + 1):
-                        for x1 in range(max(x0 - reach, 0), min(x0 + reach, width - size[1]) + 1):
-                            other = values[z1, y1 : y1 + size[0], x1 : x1 + size[1]]
-                            apart = int((z1 - z0) ** 2 + (y1 - y0) ** 2 + (x1 - x0) ** 2)
-                            # The reference itself comes first even if another patch is equal to it.
-                            difference = float(np.mean((patch - other) ** 2)) if apart else -1.0
-                            place = int(((z1 * height + y1) * width + x1) * n_channels)
-                            found.append((difference + distance_weight * apart, len(found), place))
-                nearest = [place for _, _, place in sorted(found)[:n_members]]
-                first[i, j, : len(nearest)] = nearest
+        """Return where the members of each group begin in the flattened picture; see `GroupKernels`."""
+        first = np.full((len(search.y), len(search.x), search.n_members), -1, np.int64)
+        for i, (z, y) in enumerate(zip(search.slices, search.y, strict=True)):
+            for j, x in enumerate(search.x):
+                nearest = sorted(_candidates(values, search, (int(z), int(y), int(x))))[: search.n_members]
+                first[i, j, : len(nearest)] = [place for _, place in nearest]
         return first
 
-    @staticmethod
     def add_groups(
+        self,
         windows: Windows,
         first: NDArray[np.int64],
         blocks: NDArray[np.int64],
@@ -91,9 +71,8 @@ class NumpyGroups:
             average.residuals += residuals
         average.count(ranks)
 
-    @staticmethod
     def fit_members(
-        windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
+        self, windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
     ) -> Members:
         """Fit all groups and return what they say of their first members; see `GroupKernels`."""
         n_columns = len(windows.offsets)
@@ -106,6 +85,27 @@ class NumpyGroups:
             means[group, :n], variances[group, :n] = mean[:n], variance[:n]
             residuals += own
         return Members(means, variances, ranks, residuals)
+
+
+def _candidates(
+    values: NDArray[np.float32], search: PatchSearch, reference: tuple[int, int, int]
+) -> Iterator[tuple[float, int]]:
+    """Yield how different each candidate is from a reference, and where it begins in the picture."""
+    (height, width), reaches = search.size, (search.slice_reach, search.reach, search.reach)
+    last = values.shape[0] - 1, values.shape[1] - height, values.shape[2] - width
+    ranges = (
+        range(max(here - reach, 0), min(here + reach, end) + 1)
+        for here, reach, end in zip(reference, reaches, last, strict=True)
+    )
+    z, y, x = reference
+    patch = values[z, y : y + height, x : x + width].astype(np.float64)
+    for other in product(*ranges):
+        z, y, x = other
+        apart = sum((a - b) ** 2 for a, b in zip(reference, other, strict=True))
+        difference = float(np.mean((patch - values[z, y : y + height, x : x + width]) ** 2))
+        # The reference itself comes first even if another patch is equal to it.
+        score = difference + search.distance_weight * apart if apart else -1.0
+        yield score, int(np.ravel_multi_index((*other, 0), values.shape))
 
 
 def fit_group(

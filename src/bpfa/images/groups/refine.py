@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa._support.progress import ProgressBar, open_bar
-from bpfa.backends.protocol import GroupKernels
+from bpfa.backends.groups import GroupKernels
 from bpfa.data.overlap import Restored
 from bpfa.images.canvas import Canvas
 from bpfa.images.groups.held_out import Verdict, combined_variance, hide_pixels, judge

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.backends.protocol import GroupKernels
+from bpfa.backends.groups import GroupKernels, PatchSearch
 from bpfa.data.patches import PatchRows
 from bpfa.images.groups.plan import GroupPlan
-from bpfa.model.groups import GroupAverage, Windows
+from bpfa.model.groups import Windows
 from bpfa.prediction.groups import GroupBeliefs
 
 __all__ = ["GroupedPicture", "Grouping", "Picture"]
-
-# Largest number of members whose places are held in memory at a time, and of rows of references that are
-# worked on at a time.
-MOST_MEMBERS, MOST_ROWS = 2**22, 16
 
 Picture = NDArray[np.float32]
 
@@ -66,6 +62,18 @@ class Grouping:
         self.values, self.plan, self.kernels, self.n_threads = values, plan, kernels, n_threads
         self.observed = np.ascontiguousarray(observed).view(np.uint8)
         self.patches = PatchRows(values, observed, plan.size, plan.stride)
+        slices, y = np.meshgrid(np.arange(values.shape[0]), self.patches.y, indexing="ij")
+        self.search = PatchSearch(
+            shape=values.shape,
+            slices=slices.ravel().astype(np.int32),
+            y=y.ravel().astype(np.int32),
+            x=self.patches.x.astype(np.int32),
+            size=plan.size,
+            reach=plan.reach,
+            slice_reach=plan.slice_reach if values.shape[0] > 1 else 0,
+            distance_weight=plan.distance_weight,
+            n_members=plan.n_members,
+        )
 
     def beliefs(self, noise: NDArray[np.float64]) -> GroupBeliefs:
         """Return the beliefs before the first round, given the noise variance of each channel."""
@@ -98,32 +106,7 @@ class Grouping:
             self.patches.offsets,
         )
         model = beliefs.model(floor=plan.floor, n_iterations=plan.n_iterations)
-        average = GroupAverage(self.values.size, self.patches.n_columns)
-        x = self.patches.x.astype(np.int32)
-        slices, y = (
-            array.ravel().astype(np.int32)
-            for array in np.meshgrid(np.arange(shape[0]), self.patches.y, indexing="ij")
-        )
-        step = int(np.clip(MOST_MEMBERS // (len(x) * plan.n_members), 1, MOST_ROWS))
-        for start in range(0, len(y), step):
-            rows = slice(start, start + step)
-            first = self.kernels.find_members(
-                windows.current.reshape(shape),
-                slices[rows],
-                y[rows],
-                x,
-                plan.size,
-                reach=plan.reach,
-                slice_reach=plan.slice_reach if shape[0] > 1 else 0,
-                distance_weight=plan.distance_weight,
-                n_members=plan.n_members,
-                n_threads=self.n_threads,
-            )
-            blocks = np.arange(len(first) + 1, dtype=np.int64) * len(x)
-            self.kernels.add_groups(
-                windows, first.reshape(-1, plan.n_members), blocks, model, average, self.n_threads
-            )
-            tell(min(1.0, (start + step) / len(y)))
+        average = self.kernels.average_patches(windows, self.search, model, self.n_threads, tell)
         return GroupedPicture(
             average.value(windows.current).reshape(shape),
             average.variance.reshape(shape),

@@ -8,6 +8,7 @@ from skimage import data, transform
 
 import bpfa
 from bpfa._support.philox import Stream
+from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.registry import BACKENDS
 from bpfa.images import denoise, inpaint
 from bpfa.images.groups import refine
@@ -191,17 +192,14 @@ def test_an_interrupt_returns_the_best_so_far(camera):
     start = bpfa.images.restore.Restored(
         canvas.values.astype(float), np.ones(canvas.values.shape), np.ones(canvas.values.shape, bool)
     )
-    kernels, calls = BACKENDS["cpu"].groups, []
+    calls = []
 
-    class Interrupting:
-        find_members = staticmethod(kernels.find_members)
-
-        @staticmethod
-        def add_groups(*arguments):
+    class Interrupting(CpuGroups):
+        def add_groups(self, *arguments):
             calls.append(1)
             if len(calls) == limit:
                 raise KeyboardInterrupt
-            kernels.add_groups(*arguments)
+            super().add_groups(*arguments)
 
     plan = plan_groups(canvas.values.shape, noisy=True)
     settings = {"noisy": True, "restore_without": None, "stream": Stream.from_seed(0)}
