@@ -54,6 +54,7 @@ VALUES = {
     "device": ("numpy", "numpy"),
     "patch": ("3", 3),
     "stride": ("2", 2),
+    "refine": ("none", None),
     "channel_axis": ("-1", -1),
     "stack_axis": ("0", 0),
 }
@@ -254,6 +255,7 @@ WRONG = {
     "device": ("gpu", "'gpu': expected one of 'auto', "),
     "patch": ("0", "0: expected an integer >= 1"),
     "stride": ("0", "0: expected an integer >= 1"),
+    "refine": ("group", "'group': expected one of 'groups', 'none'"),
 }
 
 
