@@ -172,7 +172,7 @@ def test_the_specification_restores_the_same_picture():
     y, x = np.indices((20, 22))
     picture = np.sin(x / 2 + y / 3)[None, :, :, None].astype(np.float32)
     observed = rng.random(picture.shape) < 0.5
-    plan = plan_groups(picture.shape, noisy=False)
+    plan = plan_groups(observed, noisy=False)
     plan = plan.__class__(**{**vars(plan), "reach": 5, "n_members": 20, "size": (4, 4), "stride": 3})
     rounds = []
     for name in ("numpy", "cpu"):
@@ -201,7 +201,7 @@ def test_an_interrupt_returns_the_best_so_far(camera):
                 raise KeyboardInterrupt
             super().add_groups(*arguments)
 
-    plan = plan_groups(canvas.values.shape, noisy=True)
+    plan = plan_groups(canvas.observed, noisy=True)
     settings = {"noisy": True, "restore_without": None, "stream": Stream.from_seed(0)}
     limit = 1
     found = refine(canvas, start, np.array([0.1]), plan, Interrupting(), **settings)
