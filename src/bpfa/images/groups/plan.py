@@ -1,4 +1,4 @@
-"""How the patches of a picture are grouped. The settings were chosen by benchmarks/group_settings.py."""
+"""How the patches of a picture are grouped. Chosen by benchmarks/group_settings.py."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class GroupPlan:
 
 CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 4e-4, 1e-3, 5, 8)
 """For pictures whose observed pixels are taken as they are."""
-NOISY = GroupPlan((7, 7), 3, 25, 1, 50, 4e-5, 4e-4, 3, 4)
+NOISY = GroupPlan((7, 7), 3, 25, 1, 50, 4e-5, 1e-3, 3, 4)
 """For noisy pictures."""
 
 

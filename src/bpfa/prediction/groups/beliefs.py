@@ -13,7 +13,7 @@ from bpfa.model.priors import Priors
 
 __all__ = ["GroupBeliefs"]
 
-# In one round the noise variance changes at most by this factor.
+# In one round the noise variance falls at most by this factor.
 MOST_CHANGE = 1.2
 
 
@@ -83,5 +83,7 @@ class GroupBeliefs:
                 for sums in average.residuals.swapaxes(0, 1)
             )
             found = np.where(freedom > 0, squares / np.maximum(freedom, 1e-300), noise)
-            noise = np.clip(found, noise / MOST_CHANGE, noise * MOST_CHANGE)
+            # It never rises: what a model does not explain looks like noise to it, so that of two estimates
+            # the smaller one is better.
+            noise = np.clip(found, noise / MOST_CHANGE, noise)
         return replace(self, noise=noise, rank_counts=average.rank_counts)
