@@ -48,7 +48,7 @@ class GroupModel:
     log_prior: Array | None = None
     prior: NDArray[np.float32] | None = None
     prior_rows: float = 0.0
-    weight_share: float = 0.5
+    weight_share: float = 0.02
 
 
 @dataclass(frozen=True)
