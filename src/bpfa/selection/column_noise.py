@@ -18,8 +18,8 @@ from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
 
 __all__ = ["column_noise", "posterior_variances"]
 
-# The most iterations of the factor analysis.
-MAX_ITERATIONS = 100
+# The most iterations of the factor analysis, and the most for tables of more than MANY columns.
+MAX_ITERATIONS, WIDE_ITERATIONS, MANY = 100, 20, 512
 # The prior of the noise is learned from columns with at least this many degrees of freedom. It counts as much
 # as a number of rows between these two.
 ENOUGH_FREEDOM, LEAST_PRIOR, LARGEST_PRIOR = 10.0, 1.0, 1e6
@@ -50,7 +50,7 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     analysis = FactorAnalysis(batch.values, batch.observed)
     n_factors = min(n_features, rows.n_columns // 2)
     if n_factors:
-        analysis.fit(n_factors, MAX_ITERATIONS)
+        analysis.fit(n_factors, WIDE_ITERATIONS if rows.n_columns > MANY else MAX_ITERATIONS)
     noise = posterior_variances(analysis.noise, _degrees_of_freedom(analysis))
     ratio: Array = np.sqrt(noise / noise.mean())
     return ratio
