@@ -59,6 +59,10 @@ def significant_factors(
     while n_factors < largest:
         if n_factors:
             analysis.fit(n_factors, MAX_ITERATIONS, TOLERANCE)
+            n_visible = int(np.count_nonzero(analysis.common))
+            if n_visible < n_factors:
+                # What was added last is too weak for so few rows.
+                return n_visible
         most = min(largest - n_factors, max(n_factors, FIRST_FACTORS))
         n_more = _further_factors(analysis, most, rng)
         if not n_more:

@@ -52,15 +52,17 @@ def choose_start(
     """
     n_factors = component_count(rows, largest, settings.stream.child("count"))
     dense = Start(n_factors, settings.init)
-    if sparse_dropout is None or rows.n_rows < defaults.SPARSE_MIN_ROWS:
+    n_many = defaults.sparse_components(rows.n_columns)
+    try_rotated = defaults.rotation_is_tried(n_factors, rows.n_columns)
+    too_few_rows = rows.n_rows < defaults.SPARSE_MIN_ROWS
+    if sparse_dropout is None or too_few_rows or not (n_many or try_rotated):
         return dense
     trial = StartTrial(rows, n_factors, settings, n_jobs)
     chosen, least = dense, trial.dense
-    if defaults.rotation_is_tried(n_factors, rows.n_columns):
+    if try_rotated:
         errors = trial.errors("rotated", n_factors)
         if clearly_smaller(errors, least, LEAST_GAIN_ROTATED):
             chosen, least = Start(n_factors, "rotated"), errors
-    n_many = defaults.sparse_components(rows.n_columns)
     if n_many:
         errors = trial.errors("common", n_many, sparse_dropout)
         if clearly_smaller(errors, least, LEAST_GAIN_COMMON):
