@@ -22,7 +22,9 @@ GUIDED_PRODUCTS, BLIND_PRODUCTS, SPARE_DIRECTIONS = 2, 8, 8
 SEED = 0
 
 
-def largest_eigenpairs(A: Array, extra: Array, n_pairs: int, guess: Array | None = None) -> tuple[Array, Array]:
+def largest_eigenpairs(
+    A: Array, extra: Array, n_pairs: int, guess: Array | None = None
+) -> tuple[Array, Array]:
     """Return the largest eigenvalues of A^T A / n + diag(extra), the smallest of them first, and the vectors.
 
     Parameters

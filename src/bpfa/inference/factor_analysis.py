@@ -131,7 +131,7 @@ class FactorAnalysis:
         self._columns_per_row = values.shape[1] / max(1.0, float(self.n_observed.mean()))
 
     def fit(self, n_factors: int, max_iterations: int, tolerance: float = TOLERANCE) -> None:
-        """Iterate until no noise variance changes by more than a share of itself, or `max_iterations` times."""
+        """Iterate until no noise variance changes by more than `tolerance` of itself, or so many times."""
         for _ in range(max_iterations):
             if self.iterate(n_factors) <= tolerance:
                 break

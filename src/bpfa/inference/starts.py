@@ -231,7 +231,9 @@ def _principal_components(sample: Batch, most: int) -> tuple[Array, Array, float
     share = np.maximum(sample.observed.mean(axis=0), 1.0 / len(sample))
     values = sample.values.astype(np.float64)
     square = (values**2).mean(axis=0)
-    eigenvalues, vectors = largest_eigenpairs(values / share, square / share - square / share**2, min(most, D))
+    eigenvalues, vectors = largest_eigenpairs(
+        values / share, square / share - square / share**2, min(most, D)
+    )
     return eigenvalues[::-1], vectors.T[::-1], float((square / share).mean())
 
 

@@ -16,8 +16,8 @@ from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.algorithms import algorithm as algorithm_named
 from bpfa.inference.chain_store import CarriedGibbs, ChainStore
 from bpfa.inference.progress import Progress, step_numbers
-from bpfa.inference.sampler import ChainPosterior, gibbs_sampler
 from bpfa.inference.rotated_start import rotated_posterior
+from bpfa.inference.sampler import ChainPosterior, gibbs_sampler
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.starts import (
     FeatureForm,

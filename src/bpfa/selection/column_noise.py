@@ -44,7 +44,7 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     >>> common = rng.normal(size=(2000, 1)) @ np.ones((1, 6))
     >>> y = common + rng.normal(size=(2000, 6)) * [0.2, 0.2, 0.2, 0.4, 0.4, 0.4]
     >>> column_noise(ArrayRows(y), 1, Stream.from_seed(0)).round(2)
-    array([0.64, 0.64, 0.63, 1.26, 1.27, 1.26])
+    array([0.64, 0.64, 0.62, 1.27, 1.27, 1.26])
     """
     batch = row_sample(rows, stream)
     analysis = FactorAnalysis(batch.values, batch.observed)
@@ -96,7 +96,7 @@ def posterior_variances(variances: Array, freedom: Array) -> Array:
     if not enough.any():
         return np.full_like(variances, variances.mean())
     half = freedom[enough] / 2
-    # The logarithm of an estimate has this expectation and variance around the logarithm of what it estimates.
+    # These are the expectation and the variance of the logarithm of an estimate of variance 1.
     logs = np.log(variances[enough]) - digamma(half) + np.log(half)
     spread = logs.var(ddof=1) - polygamma(1, half).mean() if len(logs) > 1 else 0.0
     prior = _freedom_of_spread(spread)

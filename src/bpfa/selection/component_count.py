@@ -6,6 +6,8 @@ hidden entries better, as they may in real tables, there are more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,14 +77,35 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     rng = stream.child("hidden").generator(0)
     n_trials = int(np.clip(ENOUGH_ENTRIES / max(1.0, HIDDEN_SHARE * batch.observed.sum()), 1, MAX_TRIALS))
     trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN_SHARE) for _ in range(n_trials)]
-    least = sum(trial.error(n_factors) for trial in trials)
-    while n_factors < largest:
-        n_more = min(largest, max(n_factors + 1, round(n_factors * GROWTH)))
-        error = sum(trial.error(n_more) for trial in trials)
-        if error > (1 - LEAST_GAIN) * least:
+    return _more_if_better(n_factors, largest, lambda n: sum(trial.error(n) for trial in trials))
+
+
+def _more_if_better(n_factors: int, largest: int, error: Callable[[int], float]) -> int:
+    """Return a number of factors, or the smallest larger one whose error is clearly smaller.
+
+    Examples
+    --------
+    >>> _more_if_better(5, 20, lambda n: max(9 - n, 0) + 10)
+    9
+    >>> _more_if_better(5, 20, lambda n: 10)
+    5
+    """
+    too_few, enough, least = n_factors - 1, n_factors, error(n_factors)
+    while enough < largest:
+        n_more = min(largest, max(enough + 1, round(enough * GROWTH)))
+        error_of_more = error(n_more)
+        if error_of_more > (1 - LEAST_GAIN) * least:
             break
-        n_factors, least = n_more, error
-    return n_factors
+        too_few, enough, least = enough, n_more, error_of_more
+    if enough == n_factors:
+        return n_factors
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if error(middle) <= (1 + LEAST_GAIN) * least:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
 
 
 def _column_sample(batch: Batch, stream: Stream) -> Batch:

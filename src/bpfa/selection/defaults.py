@@ -68,14 +68,14 @@ def sparse_components(n_columns: int) -> int:
 
 
 def rotation_is_tried(n_factors: int, n_columns: int) -> bool:
-    """Return whether a trial of the start from rotated components would take little time.
+    """Return whether there is anything to rotate, and a trial of rotated components would take little time.
 
     Examples
     --------
-    >>> rotation_is_tried(60, 200), rotation_is_tried(60, 3000)
-    (True, False)
+    >>> rotation_is_tried(60, 200), rotation_is_tried(60, 3000), rotation_is_tried(1, 20)
+    (True, False, False)
     """
-    return n_columns * n_factors**3 <= MAX_TRIAL_OPERATIONS
+    return n_factors > 1 and n_columns * n_factors**3 <= MAX_TRIAL_OPERATIONS
 
 
 def default_batch_size(n_rows: int) -> int:

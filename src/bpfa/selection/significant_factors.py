@@ -2,10 +2,10 @@
 
 What factor analysis with n factors leaves unexplained is either noise or further factors. If the signs of its
 entries are flipped at random, every entry keeps its size, so that noise remains noise of the same kind,
-whatever its level is in each row and column and wherever entries are missing; but a common factor is
-destroyed. A direction in which the residuals vary more than flipped residuals do in any direction is therefore
-a further factor. Factors are added until there is none (sign-flip parallel analysis, Hong, Sheng and Dobriban,
-2020, applied to the residuals in turn).
+whatever its level is in each row and column and wherever entries are missing. But a common factor is
+destroyed. A direction in which the residuals vary more than flipped residuals do in any direction is
+therefore a further factor. Factors are added until there is none (sign-flip parallel analysis, Hong, Sheng
+and Dobriban, 2020, applied to the residuals of every stage).
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _largest_singular_values(A: Array, n_values: int) -> Array:
     smaller = min(A.shape)
     if smaller <= (FEW if n_values == 1 else MANY):
         gram = A.T @ A if smaller == A.shape[1] else A @ A.T
-        squares: Array = np.linalg.eigvalsh(gram)[-n_values:]
+        squares = np.asarray(np.linalg.eigvalsh(gram)[-n_values:], dtype=np.float64)
         return np.sqrt(np.maximum(squares, 0.0))
     # The starting vector is fixed, so that the result is the same every time.
-    values: Array = svds(A, n_values, v0=np.ones(smaller), tol=1e-3, return_singular_vectors=False)
-    return values
+    values = svds(A, n_values, v0=np.ones(smaller), tol=1e-3, return_singular_vectors=False)
+    return np.asarray(values, dtype=np.float64)

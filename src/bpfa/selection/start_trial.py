@@ -58,7 +58,7 @@ class StartTrial:
     Examples
     --------
     >>> from bpfa import BPFA, draw_data
-    >>> X = draw_data(1000, 20, 8, g_o=100.0, g_w=1.0, seed=0).y
+    >>> X = draw_data(1000, 20, 8, g_o=100.0, g_w=1.0, seed=1).y
     >>> model = BPFA(max_steps=1, random_state=0).fit(X)
     >>> len(model.components_), model.settings_.init
     (8, 'rotated')
