@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     ablation,
+    counts,
     defaults,
     image_defaults,
     images,
@@ -31,6 +32,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "threads": threads.markdown,
     "memory": memory.markdown,
     "defaults": defaults.markdown,
+    "counts": counts.markdown,
     "table_starts": table_starts.markdown,
     "images": images.markdown,
     "image_defaults": image_defaults.markdown,

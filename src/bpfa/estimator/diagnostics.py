@@ -36,7 +36,7 @@ class DiagnosticsMixin(TransformMixin):
             One row for each component, with the columns
 
             - `usage`: share of the rows of the fit that use it.
-            - `in_use`: whether more than one row in a thousand, and more than one row, uses it.
+            - `in_use`: whether it counts in `n_components_used_`.
             - `size`: its norm in standardised units.
             - `variance_explained`, if X is given: by how much the squared error over the observed entries of
               X would grow if the component were taken out of the reconstruction by `transform`, with all

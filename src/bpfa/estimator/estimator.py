@@ -52,10 +52,10 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     ----------
     n_components : int, optional
         Largest number of features, K. Features that the data does not need stay unused. By default K is
-        derived from the data: it is the smallest number of factors with which a quick factor analysis
-        predicts hidden entries nearly as well as with any other number, at most two for every three columns
-        and at most 256. With more than 2048 columns this maximum is taken without an analysis. With a sparse
-        start that the data asked for (see `init`), K is three times as large, but at most 128.
+        derived from the data: it is the number of common factors that stand out from the noise or, if more
+        of them predict hidden entries better, as many as that takes; at most two for every three columns or
+        rows, and at most 256. With the sparse start "common" (see `init`), K is two for every column, but at
+        most 128.
     algorithm : str, default="gibbs-ssvi"
         Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
         "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
@@ -75,7 +75,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     max_epochs : float, optional
         Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
         a fit makes 10 passes, but at least 100 steps if all features start as principal components and
-        `revise` is off, 500 steps with a sparse start that the data asked for (see `init`), and 2000 steps
+        `revise` is off, 500 steps if the data asked for the start "common" (see `init`), and 2000 steps
         otherwise. "gibbs" makes 100 sweeps.
     max_steps : int, optional
         Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
@@ -94,8 +94,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Share of a row's entries, at most 0.9, that its Gibbs chain does not see, for "gibbs-ssvi". These
         entries are chosen anew in every step; features and noise still learn from all entries. This keeps
         features from fitting single entries if each row uses a few of many features; if rows use most
-        features, it makes the model worse. By default 0.1 with a sparse start that the data asked for (see
-        `init`), and 0 otherwise.
+        features, it makes the model worse. By default 0.1 with the start "common" if the data asked for it
+        (see `init`), and 0 otherwise.
     n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
@@ -104,16 +104,17 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
 
         - "principal": principal components of the data. If there are more than two features for every three
           columns, this is the same as "common".
-        - "common" (the sparse start): the principal components with more than twice the average variance, and
-          draws from the prior for all other features.
+        - "rotated": principal components, rotated so that each row uses few of them.
+        - "common": the principal components with more than twice the average variance, and draws from the
+          prior for all other features.
         - "random": draws from the prior.
         - "data": rows of the data.
         - "gibbs": the result of a short run of the Gibbs sampler on a sample of the rows.
-        - "auto": "principal" up to 2048 columns, and "random" for more. But if `n_components` is not given
-          either, `fit` tries whether each row uses a few of many features: it takes "common" if a short fit
-          from there, on a sample of the rows, predicts hidden entries clearly better than factor analysis.
-          It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for at least
-          300 rows and at most 128 columns. The logger "bpfa" reports if "common" is taken.
+        - "auto": "principal". But if `n_components` is not given either, `fit` tries whether rows use only
+          some of the features: it takes "rotated", or "common" with more features than columns, if a short
+          fit from there, on a sample of the rows, predicts hidden entries clearly better than factor
+          analysis. It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for
+          at least 300 rows. The logger "bpfa" reports if one of the two is taken.
     standardize : bool, default=True
         Scale every column to mean 0 and variance 1, judged by its observed entries, before the fit, and undo
         this in all results. If it is off, the data should already be of this kind, because the model has no
@@ -121,8 +122,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     noise : {"auto", "columns", "shared"}, default="auto"
         "columns" gives every column a noise level of its own; "shared" gives all columns the same noise
         level, relative to their scales. The ratios between columns are estimated before the fit by factor
-        analysis, and the fit learns the common level. "auto" is "columns" up to 2048 columns, and "shared"
-        for more.
+        analysis, and the fit learns the common level. "auto" is "columns".
     held_out : float, default=0.0
         Share of the entries, at most 0.9, that are held out from the fit; only the means and scales of the
         columns are those of all entries. Those in a sample of 1000 rows are scored after every 50 steps, or
@@ -157,11 +157,12 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     Attributes
     ----------
     components_ : array, shape (K, n_columns)
-        Features in the units of the data, the most used one first.
+        Features in the units of the data: those in use first, the most used one at the top.
     component_probabilities_ : array, shape (K,)
         Share of the rows that use each feature.
     n_components_used_ : int
-        Number of features that are used by more than one row in a thousand, and by more than one row.
+        Number of features in use: more than one row in a thousand, and more than one row, uses them, and
+        what they add to such a row stands out from the noise.
     noise_std_ : array, shape (n_columns,)
         Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
         the fit, and NaN for a column that had no observed entry.

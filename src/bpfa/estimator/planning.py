@@ -79,8 +79,8 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
         step_delay=parameters.step_delay,
         step_decay=parameters.step_decay,
-        init=defaults.default_init(n_columns) if parameters.open_start else parameters.init,
-        noise=defaults.default_noise(n_columns) if parameters.noise == "auto" else parameters.noise,
+        init="principal" if parameters.open_start else parameters.init,
+        noise="columns" if parameters.noise == "auto" else parameters.noise,
         held_out=parameters.held_out,
         options=_local_options(parameters, method),
         device=check_device(parameters.device),
@@ -135,7 +135,7 @@ def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_column
 def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
-    principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
+    principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
         fewest = defaults.PRINCIPAL_STEPS

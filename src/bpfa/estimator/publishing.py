@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from bpfa.fitting.run import Outcome
-from bpfa.prediction.predictions import feature_means, feature_usage
+from bpfa.prediction.predictions import feature_means, feature_usage, features_in_use
 
 __all__ = ["fitted_attributes", "publish"]
 
 
 def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
-    """Return the fitted attributes of an estimator, with components sorted by use, the most used first."""
+    """Return the fitted attributes of an estimator, with components sorted: those in use first."""
     posterior, scale = outcome.posterior, outcome.scale
     usage = feature_usage(posterior)
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
-    order = np.argsort(-usage, kind="stable")
+    in_use = features_in_use(posterior)
+    order = np.lexsort((-usage, ~in_use))
     names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
     return names | {
         "n_features_in_": len(scale.mean),
@@ -34,7 +35,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "component_probabilities_": usage[order],
         "components_": feature_means(posterior)[order] * scale.unit,
         "noise_std_": noise_std,
-        "n_components_used_": posterior.n_active(),
+        "n_components_used_": int(in_use.sum()),
         "_component_order": order,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from bpfa._support.checks import Array
@@ -21,6 +22,7 @@ __all__ = [
     "Prediction",
     "feature_means",
     "feature_usage",
+    "features_in_use",
     "keyed_by_content",
     "predict",
     "row_weights",
@@ -30,6 +32,8 @@ __all__ = [
 
 # If a feature is in a row with a smaller probability than this, its weight is reported as zero.
 SMALLEST_PROBABILITY = 1e-3
+# A feature is in use if more than this share of the rows uses it.
+LEAST_SHARE = 1e-3
 # The most draws of the globals that a sample of new rows is based on.
 MAX_GLOBAL_DRAWS = 100
 # Multipliers of the SplitMix64 generator, used to mix the bits of a row.
@@ -75,6 +79,28 @@ def feature_means(posterior: Posterior) -> Array:
         return mean
     assert isinstance(posterior, GlobalPosterior)
     return posterior.features.mean
+
+
+def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
+    """Return which features are in use, shape (K,).
+
+    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if what it
+    adds to such a row stands out from the noise: its expected square length is larger than the variance of
+    the noise. A feature that the data does not need may remain switched on in some rows, where it is too
+    small to make a difference.
+    """
+    if isinstance(posterior, ChainPosterior):
+        n_rows, used = len(posterior.state.z), posterior.state.z.sum(axis=0)
+        weight_variance = float(np.mean([1 / view.g_w for view in posterior.views]))
+    else:
+        assert isinstance(posterior, GlobalPosterior)
+        n_rows, used = posterior.n_rows, posterior.a - posterior.priors.beta(posterior.n_features)[0]
+        weight_variance = posterior.f / posterior.e
+    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance
+    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & (
+        square_length > posterior.noise_std**2
+    )
+    return in_use
 
 
 def feature_usage(posterior: Posterior) -> Array:

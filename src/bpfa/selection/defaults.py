@@ -9,10 +9,9 @@ __all__ = [
     "SWEEPS",
     "default_batch_size",
     "default_features",
-    "default_init",
-    "default_noise",
     "default_steps",
     "most_components",
+    "rotation_is_tried",
     "sparse_components",
 ]
 
@@ -21,14 +20,14 @@ MAX_FEATURES = 256
 # The largest size in bytes of the precision matrices of joint features. The time of their factorisation grows
 # with it.
 JOINT_BYTES = 64 * 2**20
-# Up to this many columns, the eigenvalues of the covariance of the columns take little time.
-FEW_COLUMNS = 2048
-# The sparse start is for tables in which each feature occurs in few rows. Its number of features is limited,
-# because the time of a step grows with the cube of that number:
-SPARSE_FEATURES_PER_FACTOR, MAX_SPARSE_FEATURES = 3, 128
-# The most columns for which so few features can outnumber the columns, and the fewest rows from which a trial
-# can tell whether the sparse start is better:
-SPARSE_MAX_COLUMNS, SPARSE_MIN_ROWS = 128, 300
+# The sparse start with more features than columns is for tables in which each feature occurs in few rows. Its
+# number of features is limited, because the time of a step grows with the cube of that number:
+FEATURES_PER_COLUMN, MAX_SPARSE_FEATURES = 2, 128
+# The most columns that so few features can outnumber, and the fewest rows from which a trial can tell whether
+# a sparse start is better:
+SPARSE_MAX_COLUMNS, SPARSE_MIN_ROWS = 127, 300
+# The most operations of a step, D K^3 with joint features, for which a trial takes little time:
+MAX_TRIAL_OPERATIONS = 1e8
 # The share of a row's entries that its chain does not see, since so many features could fit single entries:
 SPARSE_DROPOUT = 0.1
 # Rows of a step.
@@ -42,33 +41,41 @@ PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
-    """Return the largest number of features: two for every three columns, from 2 to 256, at most the rows.
+    """Return the largest number of features: two for every three columns or rows, from 2 to 256.
 
-    With as many features as columns nothing tells noise from signal, and the noise that is learned from data
-    that is not Gaussian decreases without end.
-
-    Examples
-    --------
-    >>> most_components(1000, 30), most_components(1000, 1000), most_components(5, 30)
-    (20, 256, 5)
-    """
-    return max(1, min(n_rows, MAX_FEATURES, max(2, 2 * n_columns // 3)))
-
-
-def sparse_components(n_factors: int, n_rows: int, n_columns: int) -> int:
-    """Return the number of features of the sparse start, or 0 if the start should not be tried.
-
-    There are three features for every common factor. With the largest number of factors that is considered,
-    two for every three columns, this gives two features for every column.
+    With as many features as columns or rows nothing tells noise from signal, and the noise that is learned
+    from data that is not Gaussian decreases without end.
 
     Examples
     --------
-    >>> sparse_components(10, 1000, 30), sparse_components(10, 100, 30)
-    (30, 0)
+    >>> most_components(1000, 30), most_components(1000, 1000), most_components(30, 5000)
+    (20, 256, 20)
     """
-    if n_rows < SPARSE_MIN_ROWS or n_columns > SPARSE_MAX_COLUMNS:
+    return max(1, min(n_rows, MAX_FEATURES, max(2, 2 * min(n_rows, n_columns) // 3)))
+
+
+def sparse_components(n_columns: int) -> int:
+    """Return the number of features of the sparse start, or 0 if there are too many columns to try it.
+
+    Examples
+    --------
+    >>> sparse_components(30), sparse_components(100), sparse_components(200)
+    (60, 128, 0)
+    """
+    if n_columns > SPARSE_MAX_COLUMNS:
         return 0
-    return min(SPARSE_FEATURES_PER_FACTOR * n_factors, MAX_SPARSE_FEATURES)
+    return min(FEATURES_PER_COLUMN * n_columns, MAX_SPARSE_FEATURES)
+
+
+def rotation_is_tried(n_factors: int, n_columns: int) -> bool:
+    """Return whether there is anything to rotate, and a trial of rotated components would take little time.
+
+    Examples
+    --------
+    >>> rotation_is_tried(60, 200), rotation_is_tried(60, 3000), rotation_is_tried(1, 20)
+    (True, False, False)
+    """
+    return n_factors > 1 and n_columns * n_factors**3 <= MAX_TRIAL_OPERATIONS
 
 
 def default_batch_size(n_rows: int) -> int:
@@ -85,13 +92,3 @@ def default_features(view: str, n_components: int, n_columns: int) -> str:
     """Return "joint" if the algorithm sees draws and the matrices are small enough, else "factorised"."""
     fits = 8 * n_columns * n_components**2 <= JOINT_BYTES
     return "joint" if view == "sampled" and fits else "factorised"
-
-
-def default_init(n_columns: int) -> str:
-    """Return "principal" up to 2048 columns, else "random"."""
-    return "principal" if n_columns <= FEW_COLUMNS else "random"
-
-
-def default_noise(n_columns: int) -> str:
-    """Return "columns" up to 2048 columns, else "shared"."""
-    return "columns" if n_columns <= FEW_COLUMNS else "shared"
