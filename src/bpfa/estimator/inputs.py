@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from bpfa._support.checks import Array
 from bpfa.backends.registry import array_like, as_rows, on_device
 from bpfa.data import ArrayRows, Rows, RowSource
+from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
@@ -77,14 +78,33 @@ def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> R
 
 
 def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        ensure_min_samples=1,
-    )
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            ensure_min_samples=1,
+        )
+    except (ValueError, TypeError) as error:
+        if isinstance(error, TypeError) or "could not convert" in str(error):
+            _refuse_text(X)
+        raise
+
+
+def _refuse_text(X: Any) -> None:
+    """Refuse a frame that has a column without numbers; scikit-learn does not say which column it is."""
+    library = type(X).__module__.split(".")[0]
+    if library not in ("pandas", "polars") or not hasattr(X, "columns"):
+        return
+    for label, place in entries_that_are_no_numbers(X, list(X.columns)).items():
+        shown = "" if place is None else f" ({place})"
+        ways = f"X.drop(columns={[label]!r}) or X.set_index({label!r})"
+        raise ValueError(
+            f"X: column {label!r} is not numbers{shown}; expected numbers, such as "
+            f"{ways if library == 'pandas' else f'X.drop({label!r})'}"
+        )
 
 
 def _is_source(X: Any) -> bool:

@@ -74,14 +74,13 @@ def choose_columns(
         wanted = [at for at in range(len(labels)) if at not in left_out and at not in index]
     else:
         wanted = [_position(name, places, "columns", label) for label in given.columns]
-    roles = {"exclude": left_out, "index": set(index)}
     for at in wanted:
-        for role, members in roles.items():
-            if at in members:
-                raise ValueError(f"columns: {labels[at]!r} is in {role} as well; expected one of the two")
-    for at in index:
-        if at in left_out:
-            raise ValueError(f"index: {labels[at]!r} is in exclude as well; expected one of the two")
+        if at in index:
+            raise ValueError(f"columns: {labels[at]!r} holds names of rows as well; expected one of the two")
+    for role, members in (("columns", wanted), ("index", index)):
+        for at in members:
+            if at in left_out:
+                raise ValueError(f"{role}: {labels[at]!r} is excluded as well; expected one of the two")
     if not wanted and given.columns is not None:
         raise ValueError(f"columns: none of {name}; expected at least one")
     if not wanted:
@@ -89,12 +88,12 @@ def choose_columns(
     return wanted, index
 
 
-def in_list(*labels: str) -> str:
+def in_list(*labels: Any) -> str:
     """Return names as they stand in a list of Python."""
     return repr(list(labels))
 
 
-def refuse_text(name: str, places: Mapping[str, str | None], hint: str = "") -> NoReturn:
+def refuse_text(name: str, places: Mapping[Any, str | None], *hints: str) -> NoReturn:
     """Raise an error about columns that hold something other than numbers.
 
     Parameters
@@ -103,7 +102,7 @@ def refuse_text(name: str, places: Mapping[str, str | None], hint: str = "") -> 
         What errors call the table.
     places : mapping of str to str or None
         For each such column an entry that is no number, and where it is, if that is known.
-    hint : str
+    *hints : str
         What else may help.
 
     Examples
@@ -122,8 +121,8 @@ it names the rows, or exclude=['donor']
     listed = list(places)[:MOST_NAMES]
     further = "" if len(places) <= MOST_NAMES else " and so on"
     ways = f"index={in_list(first)} if it names the rows, or exclude={in_list(*listed)}{further}"
-    ways = f"{hint}, {ways}" if hint else ways
-    raise TypeError(f"{name}: column {first!r} is not numbers{shown}{others}; expected numbers, {ways}")
+    ways = ", ".join(["numbers", *hints, ways])
+    raise TypeError(f"{name}: column {first!r} is not numbers{shown}{others}; expected {ways}")
 
 
 def _index_positions(name: str, places: Mapping[str, int], index: Any, likely: tuple[int, ...]) -> list[int]:

@@ -53,7 +53,8 @@ class TextRows(ArrayRows):
         One character, "tab" or "space", which stands for any white space.
     decimal : {".", ","}, optional
     header : bool, optional
-        Whether the first line holds the names of the columns. Without a header they are called "0", "1", ...
+        Whether the first line holds the names of the columns. Without a header the columns have no names, and
+        are called "0", "1", ... where they are chosen.
 
     Examples
     --------
@@ -86,29 +87,30 @@ class TextRows(ArrayRows):
         wanted, names = choose_columns(str(path), self.layout.labels, given, self._likely_index(given))
         array = self._read(given, wanted, names)
         super().__init__(array, name=str(path), column_names=[self.layout.labels[at] for at in wanted])
-        self.positions, self._name_positions = wanted, names
+        if not self.layout.header and columns is None:
+            self.column_names = None
+        self.positions, self.name_positions = wanted, names
         self.reading = ", ".join([*self.layout.found, *self._named_by(given)]) or None
 
     def row_names(self) -> RowNames | None:
         """Return the names of the rows, exactly as they are written in the file; None if they have none."""
-        if not self._name_positions:
+        if not self.name_positions:
             return None
         layout = self.layout
         with name_text_file_in_errors(self.path):
-            columns = text_columns(self.path, layout.separator, layout.n_skipped, self._name_positions)
-        return RowNames(tuple(layout.written[at] for at in self._name_positions), tuple(columns))
+            columns = text_columns(self.path, layout.separator, layout.n_skipped, self.name_positions)
+        return RowNames(tuple(layout.written[at] for at in self.name_positions), tuple(columns))
 
     def _likely_index(self, given: Choice) -> tuple[int, ...]:
         """Return the column that seems to hold names of rows, by what the first lines of the file show."""
         layout = self.layout
         likely = layout.short_header or layout.begins_with_text or self._begins_unnamed
-        return (0,) if likely and not given.mentions(layout.labels[0]) else ()
+        return (0,) if likely and len(layout.labels) > 1 and not given.mentions(layout.labels[0]) else ()
 
     @property
     def _begins_unnamed(self) -> bool:
-        """Whether the first of several columns has no name, or the name that pandas makes up for it."""
-        layout = self.layout
-        return layout.header and layout.written[0] in ("", "Unnamed: 0") and len(layout.labels) > 1
+        """Whether the first column has no name, or the name that pandas makes up for such a column."""
+        return self.layout.header and self.layout.written[0] in ("", "Unnamed: 0")
 
     def _read(self, given: Choice, wanted: list[int], names: list[int]) -> Array:
         """Return the columns as numbers, after checking that they are, and what is in an unnamed column."""
@@ -148,14 +150,18 @@ class TextRows(ArrayRows):
         value = next(iter(found.values()))[0].strip() if found else ""
         commas = layout.decimal == "." and "," in value and WITH_COMMA.fullmatch(value) is not None
         points = layout.decimal == "," and value.replace(".", "", 1).lstrip("+-").isdigit()
-        hint = "decimal=',' if these are decimal commas" if commas else "decimal='.'" if points else ""
-        refuse_text(str(self.path), places, hint)
+        hints = ["NA where they are missing"]
+        if commas or points:
+            hints.append(f"decimal={',' if commas else '.'!r} if that is the decimal mark")
+        if len(layout.labels) == 1:
+            hints.append("another separator=...")
+        refuse_text(str(self.path), places, *hints)
 
     def _named_by(self, given: Choice) -> list[str]:
         """Return in words where the names of the rows were found, or where they may be."""
         if given.index is not None:
             return []
-        if self._name_positions:
+        if self.name_positions:
             if self.layout.written[0]:
                 return [f"row names from column {self.layout.written[0]!r}"]
             return ["row names from the first column"]

@@ -69,20 +69,14 @@ names the rows, or exclude=['donor']
 
 
 def _from_pandas(frame: Any, given: Choice, name: str) -> tuple[Any, list[Any], RowNames | None]:
-    types = importlib.import_module("pandas").api.types
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{name}: two columns are called {twice!r}; expected different names")
     labels = list(frame.columns)
     wanted, names = choose_columns(name, labels, given)
     chosen = [labels[at] for at in wanted]
-    other = [
-        label
-        for label in chosen
-        if not types.is_numeric_dtype(frame[label]) or types.is_complex_dtype(frame[label])
-    ]
-    if other:
-        refuse_text(name, {label: _first_text(frame[label]) for label in other})
+    if other := entries_that_are_no_numbers(frame, chosen):
+        refuse_text(name, other)
     single = all(str(frame[label].dtype).lower() == "float32" for label in chosen)
     array = frame[chosen].to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
     if given.index is None:
@@ -96,13 +90,33 @@ def _from_polars(frame: Any, given: Choice, name: str) -> tuple[Any, list[Any], 
     labels = list(frame.columns)
     wanted, names = choose_columns(name, labels, given)
     chosen, schema = [labels[at] for at in wanted], frame.schema
-    other = [label for label in chosen if not schema[label].is_numeric() and schema[label] != polars.Boolean]
-    if other:
-        refuse_text(name, {label: _first_text(frame[label]) for label in other})
+    if other := entries_that_are_no_numbers(frame, chosen):
+        refuse_text(name, other)
     single = all(schema[label] == polars.Float32 for label in chosen)
     array = frame.select(polars.col(chosen).cast(polars.Float32 if single else polars.Float64)).to_numpy()
     columns = tuple(np.array(frame[labels[at]].to_list(), dtype=object) for at in names)
     return array, chosen, RowNames(tuple(labels[at] for at in names), columns) if names else None
+
+
+def entries_that_are_no_numbers(frame: Any, labels: Sequence[Any]) -> dict[Any, str | None]:
+    """Return the columns of a frame whose type is not one of numbers, each with its first such entry.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> entries_that_are_no_numbers(pandas.DataFrame({"a": [1], "donor": ["p7"]}), ["a", "donor"])
+    {'donor': "'p7' in row 0"}
+    """
+    if type(frame).__module__.startswith("polars"):
+        boolean = importlib.import_module("polars").Boolean
+        other = [at for at in labels if not frame.schema[at].is_numeric() and frame.schema[at] != boolean]
+    else:
+        types = importlib.import_module("pandas").api.types
+        kinds = frame.dtypes
+        other = [
+            at for at in labels if not types.is_numeric_dtype(kinds[at]) or types.is_complex_dtype(kinds[at])
+        ]
+    return {label: _first_text(frame[label]) for label in other}
 
 
 def _first_text(column: Any) -> str | None:

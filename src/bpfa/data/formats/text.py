@@ -90,6 +90,13 @@ def open_text(path: str | os.PathLike[str]) -> TextIO:
     return open(path, encoding="utf-8-sig", newline="")
 
 
+def encoding_of(path: str | os.PathLike[str]) -> str:
+    """Return "utf-8-sig" if a text file begins with a byte order mark, which Excel needs, or else "utf-8"."""
+    opener = gzip.open if str(path).lower().endswith(".gz") else open
+    with opener(path, "rb") as stream:
+        return "utf-8-sig" if stream.read(3) == b"\xef\xbb\xbf" else "utf-8"
+
+
 def records(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
     r"""Yield the records of a table, each with the number of the line where it begins.
 
