@@ -88,23 +88,36 @@ def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
             ensure_min_samples=1,
         )
     except (ValueError, TypeError) as error:
-        if isinstance(error, TypeError) or "could not convert" in str(error):
+        if hasattr(X, "columns") or "could not convert" in str(error):
             _refuse_text(X)
         raise
 
 
 def _refuse_text(X: Any) -> None:
-    """Refuse a frame that has a column without numbers; scikit-learn does not say which column it is."""
+    """Refuse data with a column that does not hold numbers; scikit-learn does not say which column it is."""
     library = type(X).__module__.split(".")[0]
-    if library not in ("pandas", "polars") or not hasattr(X, "columns"):
-        return
-    for label, place in entries_that_are_no_numbers(X, list(X.columns)).items():
-        shown = "" if place is None else f" ({place})"
-        ways = f"X.drop(columns={[label]!r}) or X.set_index({label!r})"
-        raise ValueError(
-            f"X: column {label!r} is not numbers{shown}; expected numbers, such as "
-            f"{ways if library == 'pandas' else f'X.drop({label!r})'}"
-        )
+    if library in ("pandas", "polars"):
+        for label, place in entries_that_are_no_numbers(X, list(X.columns)).items():
+            without = f"X.drop(columns={[label]!r}) or X.set_index({label!r})"
+            without = without if library == "pandas" else f"X.drop({label!r})"
+            shown = "" if place is None else f" ({place})"
+            raise ValueError(
+                f"X: column {label!r} is not numbers{shown}; expected numbers, such as {without}"
+            )
+    elif np.ndim(X) == 2:
+        for (row, column), entry in np.ndenumerate(np.asarray(X, dtype=object)):
+            if isinstance(entry, str) and not _is_number(entry):
+                raise ValueError(
+                    f"X: column {column} is not numbers ({entry!r} in row {row}); expected numbers"
+                )
+
+
+def _is_number(entry: str) -> bool:
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_source(X: Any) -> bool:

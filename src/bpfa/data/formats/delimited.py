@@ -225,7 +225,7 @@ def pandas_options(layout: Layout) -> dict[str, Any]:
 
 def _parsed_by_pandas(path: Path, layout: Layout, positions: list[int]) -> tuple[Array, set[int]]:
     pandas = importlib.import_module("pandas")
-    unused = {at: str for at in range(len(layout.labels)) if at not in set(positions)}
+    unused = dict.fromkeys(set(range(len(layout.labels))).difference(positions), str)
     with warnings.catch_warnings():
         # A column with numbers in one part and text in another is refused with a better message.
         warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
@@ -237,8 +237,10 @@ def _parsed_by_pandas(path: Path, layout: Layout, positions: list[int]) -> tuple
         if frame[at].notna().any():
             raise ValueError(f"a record has more fields than the {len(layout.labels)} of the header")
     frame = frame.reindex(columns=range(len(layout.labels)))
-    types = pandas.api.types
-    texts = {at for at in positions if not types.is_numeric_dtype(frame[at]) or frame[at].dtype.kind == "c"}
+    kinds = dict(enumerate(frame.dtypes))
+    texts = {
+        at for at in positions if not pandas.api.types.is_numeric_dtype(kinds[at]) or kinds[at].kind == "c"
+    }
     array = frame[[at for at in positions if at not in texts]].to_numpy(dtype=np.float64, na_value=np.nan)
     for place in (place for place, at in enumerate(positions) if at in texts):
         array = np.insert(array, place, np.nan, axis=1)

@@ -25,7 +25,7 @@ SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "space": " "}
 # How much of a file is looked at: at most 200 lines, and no further line after a million characters, but at
 # least four lines.
 MOST_LINES, MOST_CHARACTERS, FEWEST_LINES = 200, 2**20, 4
-NUMBERS = ("integer", "point", "comma", "boolean")
+NUMBERS = ("integer", "point", "comma", "number", "boolean")
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def _is_header(
         return False, False
     values = [int(first[at]) for at in known]
     # Among rows of integers, two integers that happen to be in order are more likely a row than names.
-    telling = len(values) > 2 or any(kind in ("point", "comma") for row in kinds for kind in row)
+    telling = len(values) > 2 or any(kind in ("point", "comma", "number") for row in kinds for kind in row)
     counted = values == list(range(len(values))) and known in (numeric, numeric[1:])
     increasing = bool(text) and known == numeric and values == sorted(set(values)) and len(values) > 1
     return telling and (counted or increasing), True

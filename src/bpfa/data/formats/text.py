@@ -32,23 +32,28 @@ BOOLEANS = {"TRUE": 1.0, "True": 1.0, "true": 1.0, "FALSE": 0.0, "False": 0.0, "
 
 INTEGER = re.compile(r"[+-]?\d+")
 EXPONENT = r"([eE][+-]?\d+)?"
-WITH_POINT = re.compile(rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}|[+-]?(inf|infinity)", re.IGNORECASE)
+WITHOUT_MARK = re.compile(r"[+-]?(\d+e[+-]?\d+|inf|infinity)", re.IGNORECASE)
+WITH_POINT = re.compile(rf"[+-]?(\d+\.\d*|\.\d+){EXPONENT}")
 WITH_COMMA = re.compile(rf"[+-]?(\d+(,\d+)?|,\d+){EXPONENT}")
 
 
 def kind_of_field(field: str) -> str:
-    """Return what a field holds: "missing", "integer", "point" or "comma" (numbers), "boolean" or "text".
+    """Return what a field holds: "missing", "boolean", "text", or a number.
+
+    Numbers are "integer"; "point" or "comma" if they have this decimal mark; and otherwise "number".
 
     Examples
     --------
-    >>> [kind_of_field(field) for field in ("NA", " 7", "1.5e3", "1,5", "true", "TP53")]
-    ['missing', 'integer', 'point', 'comma', 'boolean', 'text']
+    >>> [kind_of_field(field) for field in ("NA", " 7", "1.5e3", "1,5", "1e3", "true", "TP53")]
+    ['missing', 'integer', 'point', 'comma', 'number', 'boolean', 'text']
     """
     field = field.strip()
     if field in MISSING:
         return "missing"
     if INTEGER.fullmatch(field):
         return "integer"
+    if WITHOUT_MARK.fullmatch(field):
+        return "number"
     if WITH_POINT.fullmatch(field):
         return "point"
     if WITH_COMMA.fullmatch(field):
@@ -123,7 +128,7 @@ def number_parser(decimal: str) -> Callable[[str], float]:
 
     def parse(field: str) -> float:
         kind = kind_of_field(field)
-        if kind in ("integer", "point" if decimal == "." else "comma"):
+        if kind in ("integer", "number", "point" if decimal == "." else "comma"):
             return float(field.replace(",", "."))
         if kind == "boolean":
             return BOOLEANS[field.strip()]
