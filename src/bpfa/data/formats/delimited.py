@@ -124,7 +124,7 @@ class TextRows(ArrayRows):
             return array
         if 0 not in texts:
             self._check_unnamed(array[:, 0])
-        return array[:, 1:]
+        return np.ascontiguousarray(array[:, 1:])
 
     def _check_unnamed(self, values: Array) -> None:
         """Refuse a first column without a name that holds numbers which cannot be names of rows."""
@@ -225,12 +225,11 @@ def pandas_options(layout: Layout) -> dict[str, Any]:
 
 def _parsed_by_pandas(path: Path, layout: Layout, positions: list[int]) -> tuple[Array, set[int]]:
     pandas = importlib.import_module("pandas")
-    unused = dict.fromkeys(set(range(len(layout.labels))).difference(positions), str)
     with warnings.catch_warnings():
         # A column with numbers in one part and text in another is refused with a better message.
         warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
         try:
-            frame = pandas.read_csv(path, dtype=unused, **pandas_options(layout))
+            frame = pandas.read_csv(path, **pandas_options(layout))
         except pandas.errors.EmptyDataError:
             return np.empty((0, len(positions))), set()
     for at in range(len(layout.labels), frame.shape[1]):
