@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,9 @@ class ParquetRows(FileRows):
         self.chunk_edges = _group_edges(self._starts, self.n_columns)
         if self._name_columns and given.index is None:
             called = ", ".join(map(repr, self._name_columns))
-            self.reading = f"row names from column{'s' * (len(of_rows) > 1)} {called}"
+            unnamed = any(name.startswith("__index_level_") for name in self._name_columns)
+            where = "the index" if unnamed else f"column{'s' * (len(of_rows) > 1)} {called}"
+            self.reading = f"row names from {where}"
 
     def row_names(self) -> RowNames | None:
         """Return the names of the rows, which are read from the file now."""
@@ -90,8 +93,8 @@ class ParquetRows(FileRows):
             return RowNames(("",), (self._range,))
         if not self._name_columns:
             return None
-        with name_file_in_errors(self._path):
-            table = library("pyarrow.parquet", "parquet").read_table(self._path, columns=self._name_columns)
+        with name_file_in_errors(self._path), self._open() as file:
+            table = file.read(columns=self._name_columns, use_threads=False)
             columns = tuple(table[name].to_pandas().to_numpy() for name in self._name_columns)
         labels = ("" if name.startswith("__index_level_") else name for name in self._name_columns)
         return RowNames(tuple(labels), columns)
@@ -100,8 +103,10 @@ class ParquetRows(FileRows):
         """Refuse columns that do not hold numbers; the error shows the first entry of each."""
         if columns:
             with name_file_in_errors(self._path), self._open() as file:
-                batch = next(file.iter_batches(batch_size=DECODED_ROWS, columns=columns, use_threads=False))
-                places = {name: _first_entry(batch.column(name)) for name in columns}
+                batches = file.iter_batches(batch_size=DECODED_ROWS, columns=columns, use_threads=False)
+                places: dict[str, str | None] = dict.fromkeys(columns)
+                for batch in islice(batches, 1):
+                    places = {name: _first_entry(batch.column(name)) for name in columns}
             refuse_text(str(self._path), places)
 
     def _open(self) -> Any:
