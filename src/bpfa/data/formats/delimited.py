@@ -167,7 +167,7 @@ class TextRows(ArrayRows):
             return ["row names from the first column"]
         first = self.values[:, 0]
         counts = len(first) > 2 and first[0] in (0, 1) and bool((np.diff(first) == 1).all())
-        if counts and self.positions[0] == 0 and given.columns is None and self.layout.header:
+        if counts and self.positions[0] == 0 and given.columns is None:
             label = self.layout.labels[0]
             return [
                 f"column {label!r} is data, although it numbers the rows (if it names them: index={label!r})"

@@ -96,7 +96,7 @@ def find_layout(
     usual = TEXT_SUFFIXES.get(text_suffix(path), ",")
     with name_text_file_in_errors(path):
         lines, whole = _first_lines(path)
-        chosen = _best_separator(lines, whole, usual) if given is None else given
+        chosen = _best_separator(lines if whole else _unquoted(lines), usual) if given is None else given
         numbered = _records(lines, whole, chosen)
     if not numbered:
         raise ValueError(f"{path}: no line holds anything; expected a table")
@@ -183,25 +183,40 @@ def _records(lines: list[str], whole: bool, separator: str) -> list[tuple[int, l
     return found if whole or len(found) < 2 else found[:-1]
 
 
-def _best_separator(lines: list[str], whole: bool, usual: str) -> str:
+def _unquoted(lines: list[str]) -> list[str]:
+    """Return lines up to the last one after which no quotation mark is open."""
+    open_after, count = [], 0
+    for line in lines:
+        count += line.count('"')
+        open_after.append(count % 2 == 1)
+    while len(lines) > 1 and open_after[len(lines) - 1]:
+        lines = lines[:-1]
+    return lines
+
+
+def _best_separator(lines: list[str], usual: str) -> str:
     """Return the separator that divides lines into equally many fields, most of which are numbers."""
-    best, best_score = usual, (False, 0.0)
+    best, best_score = usual, (False, 0.0, False, False)
     for separator in (usual, *(other for other in SEPARATORS if other != usual)):
         try:
-            rows = [fields for _, fields in _records(lines, whole, separator)]
+            rows = [fields for _, fields in records(lines, separator, strict=True)]
         except csv.Error:
-            # A line may be one field with this separator, and that field too long.
+            # With another separator, quotation marks are in the wrong places, or fields are too long.
             continue
         data = rows[1:] or rows
         width, count = Counter(map(len, data)).most_common(1)[0] if data else (0, 0)
         if width < 2:
             continue
-        fields = [kind_of_field(field) for row in data for field in row]
+        fields = [field for row in data for field in row]
+        kinds = [kind_of_field(field) for field in fields]
         regular = len(rows[0]) in (width, width - 1) and 10 * count >= 9 * len(data)
-        share = 1 - fields.count("text") / len(fields)
+        share = 1 - kinds.count("text") / len(kinds)
+        texts = (field for field, kind in zip(fields, kinds, strict=True) if kind == "text")
+        divided = not any(mark in field for field in texts for mark in ";\t|")
+        score = (regular, share, len(rows[0]) == width, divided)
         # A file of which no field is a number shows nothing.
-        if any(kind in NUMBERS for kind in fields) and (regular, share) > best_score:
-            best, best_score = separator, (regular, share)
+        if any(kind in NUMBERS for kind in kinds) and score > best_score:
+            best, best_score = separator, score
     return best
 
 
@@ -265,13 +280,15 @@ def _is_header(
         return True, False
     known = [at for at in numeric if first_kinds[at] != "missing"]
     if not known:
-        return bool(text and kinds), False
+        return bool(kinds) and not numeric, False
     if not kinds or any(first_kinds[at] != "integer" for at in known):
         return False, False
     values = [int(first[at]) for at in known]
     # Among rows of integers, two integers that happen to be in order are more likely a row than names.
     telling = len(values) > 2 or any(kind in ("point", "comma", "number") for row in kinds for kind in row)
     counted = values == list(range(len(values))) and known in (numeric, numeric[1:])
+    # So is an empty corner above a column that is full.
+    telling |= first[0] == "" and all(row[0] != "missing" for row in kinds)
     increasing = bool(text) and known == numeric and values == sorted(set(values)) and len(values) > 1
     return telling and (counted or increasing), True
 

@@ -102,10 +102,11 @@ def encoding_of(path: str | os.PathLike[str]) -> str:
         return "utf-8-sig" if stream.read(3) == b"\xef\xbb\xbf" else "utf-8"
 
 
-def records(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+def records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     r"""Yield the records of a table, each with the number of the line where it begins.
 
-    Blank lines are skipped. A space as the separator stands for any number of spaces and tabs.
+    Blank lines are skipped. A space as the separator stands for any number of spaces and tabs. With `strict`,
+    quotation marks that do not enclose a field are an error.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def records(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[st
     spaced = separator == " "
     if spaced:
         lines = (line.strip().replace("\t", " ") for line in lines)
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=strict)
     line = 1
     for fields in reader:
         if len(fields) > 1 or (fields and fields[0].strip()):
