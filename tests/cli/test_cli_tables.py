@@ -91,11 +91,10 @@ def test_tables_keep_their_columns(run, folder):
         name = f"filled.{suffix}"
         ran = run("impute", "m.bpfa", "t.csv", name, "--std", f"std.{suffix}", "--json")
         assert ran.document["filled"] == MISSING.sum()
-        read = {"parquet": pandas.read_parquet, "tsv": lambda path: pandas.read_csv(path, sep="\t")}
-        read = read.get(suffix, pandas.read_csv)
-        # The donors are names of rows, which a Parquet file holds as the index of a frame.
-        filled, std = (read(file).reset_index() for file in (name, f"std.{suffix}"))
-        filled, std = (frame.drop(columns="index", errors="ignore") for frame in (filled, std))
+        read = {"parquet": pandas.read_parquet, "tsv": pandas.read_table}.get(suffix, pandas.read_csv)
+        # The donors are names of rows, which are the index of a frame in a Parquet file.
+        tables = (read(file).reset_index() for file in (name, f"std.{suffix}"))
+        filled, std = (table.drop(columns="index", errors="ignore") for table in tables)
         assert list(filled) == ["donor", *NAMES, "age"]
         assert filled["age"].dtype == np.int64
         np.testing.assert_allclose(filled[NAMES].to_numpy()[~MISSING], HOLES[~MISSING], rtol=1e-15)

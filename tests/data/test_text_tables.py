@@ -286,6 +286,7 @@ REFUSED = {
         r"column 'a,b' is not numbers.*another separator=",
     ),
     "encoding": ("a,b\n1,Größe\n".encode("latin-1"), {}, r"x\.csv: byte 0xf6 is not UTF-8.*saved as UTF-8"),
+    "null characters": ("a,b\n1,\x002\n", {}, r"x\.csv: holds null characters"),
     "empty": ("\n\n", {}, r"x\.csv: no line holds anything"),
     "only a header": ("a,b\n", {}, r"x\.csv: shape \(0, 2\)"),
     "only names": ("a,b\nx,y\n", {"exclude": ["b"]}, "no column is left but for names of rows"),
@@ -334,6 +335,13 @@ def test_numbers_are_those_of_pandas(tmp_path):
     np.testing.assert_array_equal(
         open_rows(tmp_path / "x.csv").values, pd.read_csv(tmp_path / "x.csv").to_numpy()
     )
+
+
+def test_errors_about_several_files_name_the_file(tmp_path):
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "2.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(ValueError, match=r"sources\[1\] \(.*2\.csv\): column 1 is 'c'; expected 'b'"):
+        open_rows([tmp_path / "1.csv", tmp_path / "2.csv"])
 
 
 def test_what_was_found_out_is_logged(tmp_path, caplog):

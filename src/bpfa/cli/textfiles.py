@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Style:
 
     def number(self, value: float) -> str:
         """Return a number as text that gives back the same number; NaN is missing."""
-        if np.isnan(value):
+        if isnan(value):
             return "NA" if self.separator == " " else ""
         return repr(value).replace(".", self.decimal)
 
@@ -117,7 +118,7 @@ def write_filled_text(path: Path, rows: TextRows, filled: NDArray[Any], style: S
                 )
             fields += [""] * (len(layout.labels) - len(fields))
             for at, value in zip(rows.positions, filled[n_rows].tolist(), strict=True):
-                if fields[at].strip() in MISSING and not np.isnan(value):
+                if fields[at].strip() in MISSING and not isnan(value):
                     fields[at] = style.number(value)
             writer.writerow(fields)
             n_rows += 1

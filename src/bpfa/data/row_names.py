@@ -29,8 +29,9 @@ class RowNames:
     Examples
     --------
     >>> names = RowNames(("gene",), (np.array(["TP53", "MYC"], dtype=object),))
-    >>> names.to_pandas()
-    Index(['TP53', 'MYC'], dtype='object', name='gene')
+    >>> index = names.to_pandas()
+    >>> index.name, list(index)
+    ('gene', ['TP53', 'MYC'])
     """
 
     labels: tuple[str, ...]

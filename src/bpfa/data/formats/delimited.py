@@ -87,6 +87,7 @@ class TextRows(ArrayRows):
         wanted, names = choose_columns(str(path), self.layout.labels, given, self._likely_index(given))
         array = self._read(given, wanted, names)
         super().__init__(array, name=str(path), column_names=[self.layout.labels[at] for at in wanted])
+        self.name = str(path)
         if not self.layout.header and columns is None:
             self.column_names = None
         self.positions, self.name_positions = wanted, names

@@ -98,6 +98,8 @@ def find_layout(
         lines, whole = _first_lines(path)
         chosen = _best_separator(lines if whole else _unquoted(lines), usual) if given is None else given
         numbered = _records(lines, whole, chosen)
+    if any("\0" in line for line in lines):
+        raise ValueError(f"{path}: holds null characters, which text does not; expected a text file in UTF-8")
     if not numbered:
         raise ValueError(f"{path}: no line holds anything; expected a table")
     found = [] if given is not None or chosen == usual else [f"separator {_in_words(chosen)}"]
