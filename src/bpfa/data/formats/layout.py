@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "space": " "}
 # How much of a file is looked at: at most 200 lines, and no further line after a million characters, but at
 # least four lines.
 MOST_LINES, MOST_CHARACTERS, FEWEST_LINES = 200, 2**20, 4
+# So many numbers are rarely in order by chance.
+MANY = 8
 NUMBERS = ("integer", "point", "comma", "number", "boolean")
 
 
@@ -113,7 +116,7 @@ def find_layout(
         _refuse_decimal_commas(path, lines, kinds)
     text = _text_columns(kinds[1:], width)
     if header is None:
-        header, numbers = (True, False) if short else _is_header(rows[0], kinds[0], kinds[1:], width, text)
+        header, numbers = (True, False) if short else _is_header(rows, kinds, width, text)
         if not header or numbers:
             found.append("the first line as the header" if header else "no header")
     if not header:
@@ -270,29 +273,47 @@ def _begins_with_text(kinds: list[list[str]]) -> bool:
 
 
 def _is_header(
-    first: list[str], first_kinds: list[str], kinds: list[list[str]], width: int, text: frozenset[int]
+    rows: list[list[str]], kinds: list[list[str]], width: int, text: frozenset[int]
 ) -> tuple[bool, bool]:
     """Return whether the first record names the columns, and whether these names look like numbers.
 
     It names them if it holds text in a column where the other records hold numbers. Frames without names have
-    the header 0, 1, 2, ... If the table has row names, increasing integers are names too, such as years.
+    the header 0, 1, 2, ... If the table has row names, increasing integers are names too, such as years. So
+    are many numbers in order, such as wavelengths, if no other record has its numbers in order.
     """
+    first, first_kinds, others = rows[0], kinds[0], kinds[1:]
     numeric = [at for at in range(min(width, len(first))) if at not in text]
     if any(first_kinds[at] == "text" for at in numeric):
         return True, False
     known = [at for at in numeric if first_kinds[at] != "missing"]
     if not known:
-        return bool(kinds) and not numeric, False
-    if not kinds or any(first_kinds[at] != "integer" for at in known):
+        return bool(others) and not numeric, False
+    if not others or any(first_kinds[at] == "boolean" for at in known):
         return False, False
-    values = [int(first[at]) for at in known]
-    # Among rows of integers, two integers that happen to be in order are more likely a row than names.
-    telling = len(values) > 2 or any(kind in ("point", "comma", "number") for row in kinds for kind in row)
+    values = [float(first[at].replace(",", ".")) for at in known]
+    # Among rows of integers, two integers that happen to be in order are more likely a row than names, unless
+    # the corner above a full column is empty.
+    telling = len(values) > 2 or any(kind in ("point", "comma", "number") for row in others for kind in row)
+    telling |= first[0] == "" and all(row[0] != "missing" for row in others)
+    telling &= all(first_kinds[at] == "integer" for at in known)
     counted = values == list(range(len(values))) and known in (numeric, numeric[1:])
-    # So is an empty corner above a column that is full.
-    telling |= first[0] == "" and all(row[0] != "missing" for row in kinds)
-    increasing = bool(text) and known == numeric and values == sorted(set(values)) and len(values) > 1
-    return telling and (counted or increasing), True
+    increasing = bool(text) and known == numeric and len(values) > 1 and values == sorted(set(values))
+    if telling and (counted or increasing):
+        return True, True
+    if known != numeric or len(values) < MANY or not _in_order(values):
+        return False, False
+    return not any(_in_order(_numbers(*pair)) for pair in zip(rows[1:], others, strict=True)), True
+
+
+def _numbers(fields: list[str], kinds: list[str]) -> list[float]:
+    pairs = zip(fields, kinds, strict=True)
+    return [float(field.replace(",", ".")) for field, kind in pairs if kind in NUMBERS and kind != "boolean"]
+
+
+def _in_order(values: list[float]) -> bool:
+    """Return whether values increase, or decrease, throughout."""
+    pairs = list(pairwise(values))
+    return all(a < b for a, b in pairs) or all(a > b for a, b in pairs)
 
 
 def _names(fields: list[str], width: int, short: bool) -> tuple[str, ...]:
