@@ -43,15 +43,6 @@ std::vector<KernelSet> usable_kernel_sets() {
   return sets;
 }
 
-// The kernels of the named instruction set, or the widest usable ones if the name is empty.
-const KernelSet& kernel_set(const std::string& name) {
-  static const std::vector<KernelSet> sets = usable_kernel_sets();
-  if (name.empty()) return sets.front();
-  for (const KernelSet& set : sets)
-    if (name == set.name) return set;
-  throw std::invalid_argument("instruction_set='" + name + "': not usable on this machine");
-}
-
 template <class Real>
 const Kernels<Real>& kernels_for(const KernelSet& set);
 template <>
@@ -82,6 +73,14 @@ bool any_row_uses_gram(const Rows<Real>& rows, int K, int D, double visible_shar
 }
 
 }  // namespace
+
+const KernelSet& kernel_set(const std::string& name) {
+  static const std::vector<KernelSet> sets = usable_kernel_sets();
+  if (name.empty()) return sets.front();
+  for (const KernelSet& set : sets)
+    if (name == set.name) return set;
+  throw std::invalid_argument("instruction_set='" + name + "': not usable on this machine");
+}
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;

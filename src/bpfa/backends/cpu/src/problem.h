@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collapsed.h"
+
 namespace bpfa {
 
 // The alignment of arrays in bytes, which is the width of the widest vector register.
@@ -178,6 +180,9 @@ struct KernelSet {
   const char* name;
   Kernels<float> single_precision;
   Kernels<double> double_precision;
+  CollapsedKernel* collapsed_rows;
+  // Bytes of scratch memory that a thread needs for it.
+  std::size_t (*collapsed_scratch_bytes)(int K, int D);
 };
 
 }  // namespace bpfa
