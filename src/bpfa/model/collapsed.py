@@ -15,7 +15,7 @@ one pivot, which takes K^2 operations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,21 @@ class MissingEntries:
         shape = batch.values.shape
         chains = np.repeat(on[None, :], len(batch), axis=0)
         return cls(chains, np.zeros(shape), np.zeros(shape), np.zeros(shape))
+
+    def chosen(self, rows: NDArray[np.int64]) -> MissingEntries:
+        """Return a copy of some rows."""
+        return replace(
+            self, **{name: getattr(self, name)[rows] for name in ("on", "mean", "squares", "within")}
+        )
+
+    def is_settled(self, tolerance: float) -> NDArray[np.bool_]:
+        """Return the rows in which the mean of every entry is known well enough.
+
+        That is so if its squared standard error is at most `tolerance` times the variance of the entry.
+        """
+        between = self.squares / max(self.n_draws - 1, 1)
+        settled: NDArray[np.bool_] = (between / self.n_draws <= tolerance * self.variance).all(axis=1)
+        return settled
 
     @property
     def variance(self) -> Array:

@@ -91,6 +91,9 @@ BPFA_INLINE void derive_odds(const Tableau& t, const double* logit, double g_w, 
 // Works on the rows of one pattern, one draw of the globals after another.
 class CollapsedPattern {
  public:
+  // The number of sweeps whose random words are made together.
+  static constexpr int kSweeps = 4;
+
   CollapsedPattern(const bpfa::PreparedDraws& p, const bpfa::CollapsedRows& rows, const bpfa::Sampling& sampling,
                    const std::uint8_t* observed, char* scratch)
       : p_(p), rows_(rows), sampling_(sampling) {
@@ -109,7 +112,8 @@ class CollapsedPattern {
     column_ = doubles(KP);
     factor_ = doubles(KP);
     variance_ = doubles(p.D);
-    words_ = reinterpret_cast<std::uint32_t*>(take(bpfa::padded(p.K, bpfa::kFeaturePadding) * 4));
+    n_words_ = bpfa::padded(p.K, bpfa::kFeaturePadding);
+    words_ = reinterpret_cast<std::uint32_t*>(take(kSweeps * static_cast<std::size_t>(n_words_) * 4));
     fresh_ = reinterpret_cast<bool*>(take(KP));
     seen_ = reinterpret_cast<int*>(take(p.D * sizeof(int)));
     missing_ = reinterpret_cast<int*>(take(p.D * sizeof(int)));
@@ -120,7 +124,7 @@ class CollapsedPattern {
     const std::size_t KP = bpfa::padded(K, bpfa::kAlignment / 8);
     const std::size_t words = bpfa::padded(K, bpfa::kFeaturePadding);
     // The rest is for rounding each array up to the alignment.
-    return (2 * KP * KP + 13 * KP + D) * sizeof(double) + words * 4 + KP + 2 * D * sizeof(int) + 24 * bpfa::kAlignment;
+    return (2 * KP * KP + 13 * KP + D) * sizeof(double) + kSweeps * words * 4 + KP + 2 * D * sizeof(int) + 24 * bpfa::kAlignment;
   }
 
   // Prepares what the rows share under draw v of the globals.
@@ -146,7 +150,13 @@ class CollapsedPattern {
     for (int k = 0; k < p_.K; ++k)
       if ((on[k] != 0) != (shared_.on[k] != 0)) exchange(k);
     const bpfa::RowKey key(sampling_.key, static_cast<std::uint64_t>(rows_.ids[i]), draw_);
-    for (int sweep = 1; sweep <= sampling_.n_sweeps; ++sweep) this->sweep(key, sweep);
+    for (int first = 1; first <= sampling_.n_sweeps; first += kSweeps) {
+      const int n = sampling_.n_sweeps - first + 1 < kSweeps ? sampling_.n_sweeps - first + 1 : kSweeps;
+      // The words of several sweeps are made first, since the processor can work on them at the same time.
+      for (int j = 0; j < n; ++j)
+        row_words(key, bpfa::kUniform, static_cast<std::uint32_t>(first + j), p_.K, words_ + j * n_words_);
+      for (int j = 0; j < n; ++j) sweep(words_ + j * n_words_);
+    }
     const Tableau& t = owns_ ? own_ : shared_;
     for (int k = 0; k < p_.K; ++k) on[k] = t.on[k] != 0;
     // Welford's update of the mean over draws and of the sum of squares about it.
@@ -237,16 +247,15 @@ class CollapsedPattern {
   }
 
   // Draws z of every feature in turn, given all the others.
-  BPFA_INLINE void sweep(const bpfa::RowKey& key, int number) {
+  BPFA_INLINE void sweep(const std::uint32_t* words) {
     constexpr int W = lanes<double>;
     constexpr unsigned all = (1u << (W - 1) << 1) - 1u;
-    row_words(key, bpfa::kUniform, static_cast<std::uint32_t>(number), p_.K, words_);
     for (int b = 0; b < p_.KP; b += W) {
       Vec<double> odds = log_odds(b);
       unsigned on = mask_nonzero(load((owns_ ? own_ : shared_).on + b));
       // z = 1 if the log odds exceed logit(u). If bounds of logit(u), which cost much less than a logarithm, show that
       // no feature of this register changes, there is nothing to do.
-      const Vec<double> u = uniform<double>(words_ + b);
+      const Vec<double> u = uniform<double>(words + b);
       const unsigned stay_on = mask_greater(odds, -below_logit<double>(1.0 - u)) & on;
       const unsigned stay_off = ~mask_greater(odds, below_logit<double>(u)) & ~on;
       if (((stay_on | stay_off) & all) == all) continue;
@@ -288,6 +297,7 @@ class CollapsedPattern {
   Odds shared_odds_, own_odds_;
   double *b_, *column_, *factor_, *variance_;
   std::uint32_t* words_;
+  int n_words_;
   bool* fresh_;  // for each register of features: whether own_odds_ is that of own_
   int *seen_, *missing_, n_seen_ = 0, n_missing_ = 0;
   bool owns_ = false;  // whether the state of the row differs, or differed, from the shared one
