@@ -31,8 +31,8 @@ __all__ = ["TransformMixin"]
 
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
-# Rows that are filled in at a time, and the entries that they may have if they are more than BLOCK_ROWS. In a larger
-# block more rows share the pattern of their missing entries.
+# Rows that are filled in at a time, and the entries that they may have if they are more than BLOCK_ROWS. In
+# a larger block more rows share the pattern of their missing entries.
 IMPUTED_ROWS, IMPUTED_ENTRIES = 16_384, 2**19
 # The share of the entries that `score` holds out, and the seed that chooses them.
 SCORED_SHARE, SCORE_SEED = 0.1, 0
@@ -138,7 +138,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Also return how uncertain each entry is: the standard deviation of its predictive distribution,
             noise included, or 0 if the entry is observed.
         n_draws : int
-            Number of draws from the posterior.
+            Number of draws from the posterior. A row may stop after 16 draws or more if further ones would
+            hardly change its predictions: once their squared standard errors are at most 5 % / `n_draws` of
+            their variances.
 
         Returns
         -------
@@ -150,9 +152,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
         standardised, means, stds = self._standardised(rows), [], []
-        predictor = MissingPredictor(
-            self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream
-        )
+        predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
         block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
         for batch in sequential(rows, block_rows=block_rows):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)

@@ -2,14 +2,15 @@
 
 Given the globals, the weights of a row and its entries are jointly Gaussian, so that p(z | observed entries)
 is known up to a constant and the chain need not draw weights at all (docs/math.md section 13). What each step
-of the chain needs is kept in a matrix T and a vector r, of which the features that are on form the block A and
-the others the block I::
+of the chain needs is kept in a matrix T and a vector r, in which the features that are on form the block A
+and the others the block I::
 
-    T_AA = -Lambda_AA^-1     T_IA = Lambda_IA Lambda_AA^-1     T_II = Lambda_II - Lambda_IA Lambda_AA^-1 Lambda_AI
-    r_A = Lambda_AA^-1 b_A   r_I = b_I - Lambda_IA Lambda_AA^-1 b_A
+    T_AA = -Lambda_AA^-1      r_A = Lambda_AA^-1 b_A
+    T_IA = Lambda_IA Lambda_AA^-1
+    T_II = Lambda_II - Lambda_IA Lambda_AA^-1 Lambda_AI      r_I = b_I - Lambda_IA Lambda_AA^-1 b_A
 
-Here Lambda and b are those of `bpfa.model.marginals`, for all features. Switching a feature on or off exchanges
-one pivot, which takes K^2 operations.
+Here Lambda and b are those of `bpfa.model.marginals`, for all features. Switching a feature on or off is an
+exchange of one pivot, which takes K^2 operations.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class MissingEntries:
         That is so if its squared standard error is at most `tolerance` times the variance of the entry.
         """
         between = self.squares / max(self.n_draws - 1, 1)
-        settled: NDArray[np.bool_] = (between / self.n_draws <= tolerance * self.variance).all(axis=1)
-        return settled
+        settled = between / self.n_draws <= tolerance * self.variance
+        return np.asarray(settled.all(axis=1))
 
     @property
     def variance(self) -> Array:
@@ -148,7 +149,9 @@ class _Chains:
         """Return the means and variances of all entries without noise, given which features are on."""
         phi, on = self.view.phi, self.on
         covariance = np.where(on[:, :, None] & on[:, None, :], -self.T, 0.0)
-        return np.where(on, self.r, 0.0) @ phi, np.einsum("kd,nkj,jd->nd", phi, covariance, phi, optimize=True)
+        return np.where(on, self.r, 0.0) @ phi, np.einsum(
+            "kd,nkj,jd->nd", phi, covariance, phi, optimize=True
+        )
 
     def _log_odds(self, k: int) -> Array:
         """Return log p(z_k = 1 | ...) - log p(z_k = 0 | ...) given z of the other features."""

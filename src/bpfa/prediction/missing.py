@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +14,18 @@ from bpfa.inference.algorithms import Algorithm
 from bpfa.model.collapsed import MissingEntries
 from bpfa.model.posterior import Posterior
 from bpfa.model.view import GlobalView
-from bpfa.prediction.predictions import Prediction, keyed_by_content, predict
+from bpfa.prediction.predictions import Prediction, feature_usage, keyed_by_content, predict
 
 __all__ = ["MissingPredictor"]
 
-# With at most this many features, z is sampled with the weights integrated out. Switching one feature on or off
-# then takes K^2 operations, which is too many where K is large and rows use few features.
-MOST_FEATURES = 64
-# A row is settled, and takes no further draws, once the squared standard error of the mean of each of its missing
-# entries is this share, divided by the number of draws asked for, of the variance of the entry. Its squared error is
-# then larger by about that share than with any number of draws: 0.1 % if 50 draws are asked for.
+# z is sampled with the weights integrated out if there are at most this many features, and if at most this
+# many operations are needed to switch the features of a row in which it differs from most rows. A switch
+# takes K^2 operations, which is too many where each row uses a few of many features.
+MOST_FEATURES, MOST_OPERATIONS = 64, 2**14
+# A row is settled, and takes no further draws, once the squared standard error of the mean of each of its
+# missing entries is at most this share, divided by the number of draws asked for, of the variance of the
+# entry. Its expected squared error then exceeds the smallest possible one by about that share, which is 0.1 %
+# if 50 draws are asked for.
 SETTLED = 0.05
 # The draws after which this is tried first. It is tried again whenever their number has doubled.
 FIRST_DRAWS = 16
@@ -82,30 +85,34 @@ class MissingPredictor:
 
     def _add_draws(self, found: MissingEntries, views: Sequence[GlobalView], batch: Batch) -> None:
         """Continue the chains under some draws of the globals."""
-        local = self.algorithm.local
+        local: Any = self.algorithm.local
         stream, n_jobs = self.stream.child("prediction").child("local"), getattr(local, "n_jobs", None)
         self.algorithm.backend.add_draws(found, views, batch, stream, local.burn_in + 1, n_jobs=n_jobs)
 
     def _collapses(self) -> bool:
         """Return whether z is sampled with the weights integrated out of the chain."""
-        algorithm = self.algorithm
-        return (
-            algorithm.draws_z_given_globals
-            and algorithm.local.continues_from_x
-            and self.posterior.n_features <= MOST_FEATURES
-        )
+        if not (self.algorithm.draws_z_given_globals and self.algorithm.local.continues_from_x):
+            return False
+        usage, K = feature_usage(self.posterior), self.posterior.n_features
+        switches = float(np.minimum(usage, 1 - usage).sum())
+        return K <= MOST_FEATURES and switches * K**2 <= MOST_OPERATIONS
 
     def _views(self) -> Iterator[Sequence[GlobalView]]:
-        """Yield the draws of the globals in rounds, after each of which it is seen which rows have settled."""
-        stream = self.stream.child("prediction").child("global")
+        """Yield the draws of the globals in rounds, after each of which some rows may have settled."""
         size = self.posterior.n_features * self.posterior.n_columns
         largest = max(1, DRAWN_NUMBERS // size)
         first = 0
         while first < self.n_draws:
-            n = min(max(FIRST_DRAWS, first), largest, self.n_draws - first)
-            views = self._kept[first : first + n]
-            views += [self.posterior.sampled(stream.generator(m)) for m in range(first + len(views), first + n)]
-            if first + n <= largest:
-                self._kept[first:] = views
-            yield views
-            first += n
+            last = min(first + min(max(FIRST_DRAWS, first), largest), self.n_draws)
+            yield [self._view(m, keep=m < largest) for m in range(first, last)]
+            first = last
+
+    def _view(self, m: int, *, keep: bool) -> GlobalView:
+        """Return draw m of the globals, and keep it for the next block of rows if asked to."""
+        if m < len(self._kept):
+            return self._kept[m]
+        stream = self.stream.child("prediction").child("global")
+        view: GlobalView = self.posterior.sampled(stream.generator(m))
+        if keep:
+            self._kept.append(view)
+        return view

@@ -19,10 +19,10 @@ struct Draws {
 // The rows, their chains, and what has been found out about their missing entries.
 struct CollapsedRows {
   std::int64_t n;
-  const double* values;          // n x D, zero where missing
-  const std::uint8_t* observed;  // n x D
-  const std::int64_t* ids;       // n
-  std::uint8_t* on;              // n x K: the last state of the chains, replaced by the new one
+  const double* values;             // n x D, zero where missing
+  const std::uint8_t* observed;     // n x D
+  const std::int64_t* ids;          // n
+  std::uint8_t* on;                 // n x K: the last state of the chains, replaced by the new one
   double *mean, *squares, *within;  // n x D, as in bpfa.model.collapsed.MissingEntries
 };
 

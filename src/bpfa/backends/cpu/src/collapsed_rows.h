@@ -64,8 +64,7 @@ struct Tableau {
   }
 
   BPFA_INLINE void copy_from(const Tableau& other) const {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(K) * KP; i += lanes<double>)
-      store(T + i, load(other.T + i));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(K) * KP; i += lanes<double>) store(T + i, load(other.T + i));
     for (int b = 0; b < KP; b += lanes<double>) {
       store(diag + b, load(other.diag + b));
       store(on + b, load(other.on + b));
@@ -124,7 +123,8 @@ class CollapsedPattern {
     const std::size_t KP = bpfa::padded(K, bpfa::kAlignment / 8);
     const std::size_t words = bpfa::padded(K, bpfa::kFeaturePadding);
     // The rest is for rounding each array up to the alignment.
-    return (2 * KP * KP + 13 * KP + D) * sizeof(double) + kSweeps * words * 4 + KP + 2 * D * sizeof(int) + 24 * bpfa::kAlignment;
+    return (2 * KP * KP + 13 * KP + D) * sizeof(double) + kSweeps * words * 4 + KP + 2 * D * sizeof(int) +
+           24 * bpfa::kAlignment;
   }
 
   // Prepares what the rows share under draw v of the globals.
@@ -175,8 +175,8 @@ class CollapsedPattern {
   }
 
  private:
-  // Sets the shared T to Lambda, with every feature off: from the Gram matrix less the missing columns, or, if `gram` is
-  // null, from the observed columns. Returns false if the subtraction cancelled too many digits.
+  // Sets the shared T to Lambda, with every feature off: from the Gram matrix less the missing columns, or, if `gram`
+  // is null, from the observed columns. Returns false if the subtraction cancelled too many digits.
   bool fill(const double* gram) {
     constexpr int W = lanes<double>;
     const int* const columns = gram ? missing_ : seen_;
@@ -280,8 +280,7 @@ class CollapsedPattern {
     Vec<double> sum{};
     for (int b = 0; b < p_.KP; b += lanes<double>) {
       Vec<double> product{};
-      for (int k = 0; k < p_.K; ++k)
-        product += phi[k] * t.on[k] * load(t.T + static_cast<std::size_t>(k) * p_.KP + b);
+      for (int k = 0; k < p_.K; ++k) product += phi[k] * t.on[k] * load(t.T + static_cast<std::size_t>(k) * p_.KP + b);
       sum -= product * load(phi + b) * load(t.on + b);
     }
     return horizontal_sum<double>(sum);

@@ -177,14 +177,21 @@ void add_draws(In<double, 3> phi, In<double, 2> logit, In<double, 1> g_o, In<dou
   require(starts.shape(0) >= 1 && starts.data()[0] == 0, "starts: expected 0 first");
   for (std::size_t j = 1; j < starts.shape(0); ++j)
     require(starts.data()[j] > starts.data()[j - 1], "starts: expected ascending numbers");
-  require(starts.data()[starts.shape(0) - 1] == static_cast<std::int64_t>(N), "starts: expected the number of rows last");
+  require(starts.data()[starts.shape(0) - 1] == static_cast<std::int64_t>(N),
+          "starts: expected the number of rows last");
   for (std::size_t i = 0; i < N; ++i)
     require(order.data()[i] >= 0 && order.data()[i] < static_cast<std::int64_t>(N), "order: expected numbers of rows");
   require(n_sweeps >= 1 && n_sweeps < 65536, "n_sweeps: expected 1 to 65535");
   const bpfa::Draws draws{static_cast<int>(V), static_cast<int>(K), static_cast<int>(D), phi.data(),
                           logit.data(),        g_o.data(),          g_w.data()};
-  const bpfa::CollapsedRows rows{static_cast<std::int64_t>(N), values.data(), observed.data(), ids.data(),
-                                 on.data(),                    mean.data(),   squares.data(),  within.data()};
+  const bpfa::CollapsedRows rows{static_cast<std::int64_t>(N),
+                                 values.data(),
+                                 observed.data(),
+                                 ids.data(),
+                                 on.data(),
+                                 mean.data(),
+                                 squares.data(),
+                                 within.data()};
   const bpfa::Patterns patterns{static_cast<std::int64_t>(starts.shape(0)) - 1, order.data(), starts.data()};
   nb::gil_scoped_release release;
   bpfa::add_draws(draws, rows, patterns, {key, n_before, n_sweeps}, n_threads, instruction_set);
