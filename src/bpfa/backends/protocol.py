@@ -20,6 +20,7 @@ from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
+from bpfa.data.prepared import prepared
 from bpfa.model.collapsed import MissingEntries, add_draws
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
@@ -73,7 +74,7 @@ class Workspace:
 
     def place_rows(self, rows: Rows) -> Any:
         """Return rows that will be visited many times in the memory where the run needs them."""
-        return rows
+        return prepared(rows)
 
     def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
         """Return what `make_step` returns; a device may replay a recording of the step instead."""
