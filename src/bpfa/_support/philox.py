@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,7 +225,7 @@ class GlobalDraws:
         return float(self.standard_gamma(np.array([shape]))[0])
 
     def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        n = int(np.prod(size))
+        n = prod(size) if isinstance(size, tuple) else size
         words = self._words(np.arange(-(-n // 4)), attempt=0)
         self.n_calls += 1
         return _uniform_numbers(words.ravel()[:n]).reshape(size)

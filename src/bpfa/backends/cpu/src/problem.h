@@ -14,8 +14,9 @@ constexpr int kAlignment = 64;
 // Features are padded to whole groups of random words, and columns to whole vector registers.
 constexpr int kFeaturePadding = 64;
 constexpr int kColumnPadding = 16;
-// The number of rows that a thread takes at a time.
+// The number of rows that a thread takes at a time, and the number if several threads share the rows of Gibbs sampling.
 constexpr int kGroupRows = 16;
+constexpr int kSharedGroupRows = 4;
 // The number of rows of the Gram matrix that are computed together.
 constexpr int kGramRows = 4;
 // The number of samples, counted over all rows, whose sums are accumulated in the kernels' precision before they are
