@@ -55,8 +55,12 @@ def test_large_tables_and_other_sources_are_left_alone(monkeypatch):
         def take(self, ids):
             raise AssertionError("the rows were read")
 
-    ones = Ones(10, 2)
+    class Changing(ArrayRows):
+        """May return something else at every visit."""
+
+    ones, changing = Ones(10, 2), Changing([[1.0]])
     assert prepared.prepared(ones) is ones
+    assert prepared.prepared(changing) is changing
     rows = sources(np.float64)[1]
     assert isinstance(prepared.prepared(rows), PreparedRows)
     monkeypatch.setattr(prepared, "MOST_ENTRIES", 199)

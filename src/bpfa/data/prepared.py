@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data.mapped import MappedRows
+from bpfa.data.held_out import HeldOutRows, MaskedRows
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource
+from bpfa.data.scaling import StandardisedRows
 
 __all__ = ["PreparedRows", "prepared"]
 
@@ -44,8 +47,8 @@ class PreparedRows(RowSource):
 def prepared(rows: Rows) -> Rows:
     """Return the rows of an array with all that is done to them done once, if the array is small enough.
 
-    What is done is, for example, to standardise the columns and to hide some entries (`MappedRows`). Any
-    other source is returned unchanged.
+    What is done is to standardise the columns and to hide some entries. Any other source is returned
+    unchanged.
 
     Examples
     --------
@@ -53,10 +56,11 @@ def prepared(rows: Rows) -> Rows:
     >>> type(prepared(rows)).__name__
     'PreparedRows'
     """
-    origin = rows
-    while isinstance(origin, MappedRows):
+    origin: Any = rows
+    while type(origin) in (StandardisedRows, HeldOutRows, MaskedRows):
         origin = origin.rows
-    if not isinstance(origin, ArrayRows) or rows.n_rows * rows.n_columns > MOST_ENTRIES:
+    # Classes that are derived from these may return something else at every visit.
+    if type(origin) is not ArrayRows or rows.n_rows * rows.n_columns > MOST_ENTRIES:
         return rows
     assert isinstance(rows, RowSource)
     return PreparedRows(rows.take(np.arange(rows.n_rows)), rows)
