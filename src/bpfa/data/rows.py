@@ -70,6 +70,14 @@ class Batch:
                 "observed; expected finite numbers"
             )
 
+    @classmethod
+    def unchecked(cls, values: Array, observed: NDArray[np.bool_], ids: NDArray[np.int64]) -> Batch:
+        """Return rows of an earlier batch: values that are finite, and zero at missing entries."""
+        batch = cls.__new__(cls)
+        batch.values, batch.observed, batch.ids = values, observed, ids
+        batch.complete = bool(observed.all())
+        return batch
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -13,6 +13,7 @@ from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
 from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, predict
 
 __all__ = ["calibration", "predictive_draws", "variance_explained"]
@@ -25,8 +26,10 @@ def variance_explained(
     # First the entries that the model sees, then the held-out ones.
     n_entries, error, total = np.zeros((3, 2, len(model.scale_)))
     algorithm, stream = model._algorithm(), model._stream
+    missing = MissingPredictor(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
     for batch, truth, mask in model._held_out_blocks(X, held_out, rows_per_block(model)):
-        mean = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
+        seen = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
+        mean = np.where(batch.observed, seen, missing.predict(batch).mean)
         for i, chosen in enumerate((batch.observed, mask)):
             n_entries[i] += chosen.sum(axis=0)
             error[i] += (np.where(chosen, truth - mean, 0.0) ** 2).sum(axis=0)
