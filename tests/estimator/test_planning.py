@@ -9,7 +9,7 @@ from small_table import HOLED, TRUTH, D, N, model
 
 from bpfa import BPFA, ArrayRows, open_rows
 from bpfa.data import HeldOutRows
-from bpfa.estimator import planning
+from bpfa.estimator import planning, visible
 from bpfa.estimator.inputs import Table, new_table
 from bpfa.estimator.parameters import check_parameters
 from bpfa.estimator.planning import (
@@ -174,7 +174,7 @@ class TestPlan:
 
             return note
 
-        monkeypatch.setattr(planning, "HeldOutRows", CountedRows)
+        monkeypatch.setattr(visible, "HeldOutRows", CountedRows)
         monkeypatch.setattr(planning, "choose_start", noted(planning.choose_start))
         monkeypatch.setattr(planning, "column_noise", noted(planning.column_noise))
         plan = planned(ArrayRows(HOLED), held_out=0.2)
