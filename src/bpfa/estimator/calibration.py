@@ -60,6 +60,11 @@ def calibration(
     n_entries, covered, width = np.zeros((3, len(chosen), n_columns))
     hidden = model._hidden_entries(X, held_out)
     for i, (batch, truth, mask) in enumerate(hidden.blocks(rows_per_block(model), model._unit)):
+        # Rows without hidden entries need not be predicted. After a fit to a large table they are most.
+        some = mask.any(axis=1)
+        if not some.any():
+            continue
+        batch, truth, mask = _some_rows(batch, some), truth[some], mask[some]
         draws = predictive_draws(model, batch, mask, n_draws, block=i)
         # The position of the p-quantile among n sorted draws is p (n + 1).
         low, high = np.quantile(draws, [(1 - chosen) / 2, (1 + chosen) / 2], axis=0, method="weibull")
@@ -110,6 +115,10 @@ def predictive_draws(
     )
     noise = model._stream.child("noise").generator(block)
     return np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+
+
+def _some_rows(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
+    return Batch(batch.values[chosen], batch.observed[chosen], batch.ids[chosen])
 
 
 def _checked_levels(levels: Sequence[float] | Array, n_draws: int) -> Array:
