@@ -61,7 +61,7 @@ def calibration(
     hidden = model._hidden_entries(X, held_out)
     for i, (batch, truth, mask) in enumerate(hidden.blocks(rows_per_block(model), model._unit)):
         # Rows without hidden entries need not be predicted. After a fit to a large table they are most.
-        some = mask.any(axis=1)
+        some = np.asarray(mask.any(axis=1))
         if not some.any():
             continue
         batch, truth, mask = _some_rows(batch, some), truth[some], mask[some]

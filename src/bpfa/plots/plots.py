@@ -233,7 +233,7 @@ def plot_coverage(
         ax.set_ylabel(f"Coverage of {n_entries:,} held-out entries")
     else:
         ax.set_ylabel(f"Coverage of {n_entries:,} entries")
-        ax.set_title(f"Entries {kind}: coverage of others is less", fontsize="medium", color=ORANGE)
+        ax.set_title(f"Entries {kind}; others are covered less", fontsize="medium", color=ORANGE)
     ax.set(xlabel="Nominal coverage")
     _label_in_percent(ax)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -298,9 +298,9 @@ def _axes(height: float = 3.4, width: float = WIDTH) -> Axes:
 
 def _every_name_that_fits(ax: Axes, n: int) -> int:
     """Return the step between names along the horizontal axis at which they do not overlap."""
-    figure_width = ax.get_figure(root=True).get_size_inches()[0]
-    # Without the names at the side and the scale of colours, which take their space from these axes later.
-    width = max(1.0, ax.get_position().width * figure_width - NAMES_WIDTH / 2)
+    # In inches, and without the names at the side and the scale of colours, which get their space later.
+    across = ax.get_window_extent().width / ax.figure.dpi
+    width = max(1.0, across - NAMES_WIDTH / 2)
     return max(1, int(np.ceil(n * 0.75 * NAME_SPACING / width)))
 
 

@@ -77,13 +77,8 @@ def noise_section(model: Any, columns: list[str]) -> Noise:
     if not known.all():
         words += f" Nothing was observed of {int((~known).sum())} further columns."
     many = int(known.sum()) > MOST_BARS
-    chart = (
-        histogram(
-            share[known], title="Noise of the columns", x_label="noise / standard deviation of the column"
-        )
-        if many
-        else None
-    )
+    label = "noise / standard deviation of the column"
+    chart = histogram(share[known], title="Noise of the columns", x_label=label) if many else None
     title = f"The {MOST_BARS} noisiest columns" if many else "Every column"
     return Noise(words, int(known.sum()), chart, title, _bars(share, known, columns))
 
@@ -120,7 +115,10 @@ def _words_on_predictions(label: str, n_entries: int, share: float, covered: flo
         f"when it predicted them, and its 95% intervals cover {covered:.1%} of them."
     )
     if label == HELD_OUT:
-        return f"{figures} The fit has not seen these entries. Intervals are right where the curve follows the dashed line."
+        return (
+            f"{figures} The fit has not seen these entries. Where the curve follows the dashed line, the "
+            "intervals are right."
+        )
     known = "has learned" if label == SEEN else "may have learned"
     return (
         f"{figures} But the fit {known} from these entries, so that both numbers are too good: entries that "
@@ -168,7 +166,8 @@ def _hole_map(share: Array) -> Markup:
     ]
     label = f"Map of missing entries: between {share.min():.0%} and {share.max():.0%} of a part of the table"
     return Markup(
-        f'<svg class="holes" viewBox="0 0 {n_across} {n_down}" preserveAspectRatio="none" shape-rendering="crispEdges" role="img" '
+        f'<svg class="holes" viewBox="0 0 {n_across} {n_down}" preserveAspectRatio="none" '
+        f'shape-rendering="crispEdges" role="img" '
         f'aria-label="{label}">{"".join(cells)}</svg>'
     )
 
