@@ -34,6 +34,7 @@ SECTIONS = {
     "threads": Section(README, RESULTS / "threads.json"),
     "memory": Section(README, RESULTS / "memory.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
+    "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
     "images": Section(ACCURACY, RESULTS / "images.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),

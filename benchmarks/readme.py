@@ -8,6 +8,7 @@ from collections.abc import Callable
 from benchmarks import (
     ablation,
     defaults,
+    held_out,
     image_defaults,
     images,
     imputation,
@@ -31,6 +32,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "threads": threads.markdown,
     "memory": memory.markdown,
     "defaults": defaults.markdown,
+    "held_out": held_out.markdown,
     "table_starts": table_starts.markdown,
     "images": images.markdown,
     "image_defaults": image_defaults.markdown,
