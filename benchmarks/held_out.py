@@ -25,7 +25,7 @@ from experiments.tables import SOURCES, cut, load
 RESULTS = SECTIONS["held_out"].results
 MASK_SEED = 200
 # Rows and columns of the matrices that are used: a long table, and a wide one.
-SHAPES = {"cytometry": (10_000, None), "expression": (600, 400)}
+SHAPES = {"cytometry": (10_000, None), "expression": (600, 200)}
 COMPLETE = "drawn, complete"
 SEEDS = range(3)
 HEADINGS = (

@@ -74,7 +74,7 @@ def component_labels(model: TransformMixin) -> NDArray[Any]:
     return np.asarray(model.get_feature_names_out(), dtype=object)
 
 
-def shortened(name: object, most: int = 40) -> str:
+def shortened(name: object, most: int = 24) -> str:
     """Return a name without its middle, if it has too many characters; names often differ at their ends.
 
     Examples

@@ -26,9 +26,9 @@ __all__ = ["plot_components", "plot_coverage", "plot_residuals", "plot_trace", "
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.55"
 # Width of a figure in inches. If it fills the screen of a phone, text of ten points is still legible.
 WIDTH = 4.8
-# Inches between the names of neighbouring rows or columns, inches for the names at the side and for the scale
-# of colours, and the most characters of a name at the side.
-NAME_SPACING, NAMES_WIDTH, LONGEST_NAME = 0.2, 3.0, 24
+# Inches between the names of neighbouring rows or columns, and inches for the names at the side and for the
+# scale of colours.
+NAME_SPACING, NAMES_WIDTH = 0.2, 3.0
 # Smaller shares are drawn as this one, because a share of 0 has no place on a logarithmic axis.
 LEAST_USAGE = 1e-4
 # What a trace can be plotted against, and the label of the axis.
@@ -80,7 +80,7 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     image = ax.imshow(loadings[chosen], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     every = _every_name_that_fits(ax, n)
     ax.set_xticks(range(0, n, every), component_labels(model)[:n:every], rotation=90)
-    names = [shortened(name, LONGEST_NAME) for name in column_labels(model)[chosen]]
+    names = [shortened(name) for name in column_labels(model)[chosen]]
     ax.set_yticks(range(len(chosen)), names)
     ax.tick_params(length=0)
     ax.set_xlabel("Component, most used first")
