@@ -35,6 +35,7 @@ SECTIONS = {
     "memory": Section(README, RESULTS / "memory.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "counts": Section(ACCURACY, RESULTS / "counts.json"),
+    "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
     "images": Section(ACCURACY, RESULTS / "images.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),

@@ -376,14 +376,6 @@ def test_a_closed_terminal_saves_the_fit(folder):
     assert model.n_steps_ >= first
 
 
-def test_report_beside_the_model(run, folder):
-    fitted(run, "t.csv", "--columns", ",".join(NAMES))
-    ran = run("report", "m.bpfa", "--json")
-    assert ran.document["written"] == {"report": "m.html"}
-    page = (folder / "m.html").read_text()
-    assert all(name in page for name in NAMES)
-
-
 def test_columns_of_which_nothing_is_known_stay_empty(run, folder):
     """The fit says so, and the entries do not count as filled in; those of a constant column do."""
     odd = HOLES.copy()

@@ -12,7 +12,7 @@ from bpfa.data.formats.parquet import ParquetRows
 from bpfa.data.formats.sparse import SparseRows
 from bpfa.data.formats.tables import TableRows
 from bpfa.data.formats.zarr import ZarrRows
-from bpfa.data.held_out import HeldOutRows
+from bpfa.data.held_out import FewHeldOutRows, HeldOutRows
 from bpfa.data.mapped import MappedRows
 from bpfa.data.open import as_rows, open_rows
 from bpfa.data.row_names import RowNames
@@ -28,6 +28,7 @@ __all__ = [
     "ColumnMoments",
     "ConcatRows",
     "FCSRows",
+    "FewHeldOutRows",
     "FileRows",
     "HDF5Rows",
     "HeldOutRows",

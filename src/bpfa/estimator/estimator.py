@@ -123,10 +123,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         "columns" gives every column a noise level of its own; "shared" gives all columns the same noise
         level, relative to their scales. The ratios between columns are estimated before the fit by factor
         analysis, and the fit learns the common level. "auto" is "columns".
-    held_out : float, default=0.0
-        Share of the entries, at most 0.9, that are held out from the fit; only the means and scales of the
-        columns are those of all entries. Those in a sample of 1000 rows are scored after every 50 steps, or
-        after every 5 sweeps of "gibbs".
+    held_out : float or "auto", default="auto"
+        Share of the entries, at most 0.9, that the fit does not see at all. Those in a sample of 1000 rows
+        are scored after every 50 steps, or after every 5 sweeps of "gibbs". "auto" holds out a few entries of
+        a large table and does not score them: they are there to judge the model by, after the fit. They are a
+        hundredth of the observed entries and at most about 4000; with fewer than 100,000 observed entries,
+        for patches of pictures and in `partial_fit` there are none. No row or column loses its only observed
+        entries to "auto". 0 holds out nothing.
     patience : int, optional
         End the fit after this many held-out scores in a row without improvement, and keep the model with the
         best score instead of the last one ("gibbs" keeps the last one). It needs `held_out`.
@@ -232,7 +235,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         init: str = DEFAULTS.init,
         standardize: bool = DEFAULTS.standardize,
         noise: str = DEFAULTS.noise,
-        held_out: float = DEFAULTS.held_out,
+        held_out: float | str = DEFAULTS.held_out,
         patience: int | None = DEFAULTS.patience,
         revise: bool = DEFAULTS.revise,
         total_rows: int | None = DEFAULTS.total_rows,
@@ -317,8 +320,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         with limited_threads(n_jobs):
-            scale = column_scale(table.rows, standardize=parameters.standardize)
-            plan = plan_fit(table, scale, parameters, resumed, n_jobs)
+            plan = plan_fit(table, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save

@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 
 from bpfa.backends.registry import check_device
-from bpfa.data import (
-    HeldOutRows,
-    Rows,
-    RowSource,
-    ShuffledEpochs,
-    SinglePass,
-    StandardisedRows,
-    column_moments,
-)
+from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.fitting.data_digest import data_digest
+from bpfa.estimator.visible import column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
 from bpfa.fitting.run import Outcome
@@ -42,18 +36,6 @@ __all__ = [
     "plan_fit",
     "plan_next_part",
 ]
-
-
-def column_scale(rows: Rows, *, standardize: bool) -> Scale:
-    """Return the mean and the scale of every column. At this stage all columns have the same noise.
-
-    Columns that are constant or entirely missing are found with and without `standardize`.
-    """
-    ones = np.ones(rows.n_columns)
-    if not standardize:
-        return Scale(np.zeros(rows.n_columns), ones, ones).with_contents_of(rows)
-    moments = column_moments(rows)
-    return Scale(moments.mean, moments.scale, ones).with_contents_of(rows)
 
 
 def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
@@ -81,7 +63,7 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         step_decay=parameters.step_decay,
         init="principal" if parameters.open_start else parameters.init,
         noise="columns" if parameters.noise == "auto" else parameters.noise,
-        held_out=parameters.held_out,
+        held_out=parameters.scored_share,
         options=_local_options(parameters, method),
         device=check_device(parameters.device),
         key=parameters.key(),
@@ -144,16 +126,12 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
 
 
-def plan_fit(
-    table: Table, scale: Scale, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None
-) -> Plan:
+def plan_fit(table: Table, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
     """Return the plan of a fit to a whole data set.
 
     Parameters
     ----------
     table : Table
-    scale : Scale
-        As returned by `column_scale`.
     parameters : Parameters
         Checked parameters.
     resumed : Resumed or None
@@ -161,18 +139,21 @@ def plan_fit(
     n_jobs : int or None
         Number of threads.
     """
-    warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
-    settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows)
+    sample = digest_sample(table.rows)
+    settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows, sample)
+    if resumed is not None and parameters.random_state is None:
+        settings = replace(settings, key=resumed.outcome.settings.key)
+    if parameters.held_out == "auto":
+        settings = with_default_share(settings, table.rows, sample)
+    visible, scale, sketch, spared = visible_rows(table.rows, settings, standardize=parameters.standardize)
+    warn_of_empty_columns(scale, table.names)
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        any_seed = parameters.random_state is None
-        settings = resumed.checked_settings(settings, scale, n_rows, digest, any_seed=any_seed)
-        visible, scale = _visible(table.rows, settings), resumed.scale
-        standing = resumed.standing()
+        settings = resumed.checked_settings(settings, scale, n_rows, digest)
+        scale, standing = resumed.scale, resumed.standing()
     else:
-        visible = _visible(table.rows, settings)
         start = _chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
         scale, standing = _with_column_noise(visible, scale, settings), Standing()
@@ -187,6 +168,8 @@ def plan_fit(
         standing=standing,
         column_names=table.names,
         data_digest=digest,
+        sketch=sketch,
+        spared=spared,
         n_jobs=n_jobs,
     )
 
@@ -203,8 +186,8 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     settings = first_settings(parameters, total, n_columns)
     start = _chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
-    scale = _with_column_noise(table.rows, scale, settings)
-    return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
+    scale, sketch = _with_column_noise(table.rows, scale, settings), EntrySketch()
+    return _plan_part(table, settings, scale, parameters, Standing(), 0, sketch, n_jobs)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
@@ -212,7 +195,7 @@ def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     scale = earlier.scale.after_more(rows)
-    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, n_jobs)
+    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, earlier.sketch, n_jobs)
 
 
 def _plan_part(
@@ -222,6 +205,7 @@ def _plan_part(
     parameters: Parameters,
     standing: Standing,
     n_seen: int,
+    sketch: EntrySketch | None,
     n_jobs: int | None,
 ) -> Plan:
     rows = table.rows
@@ -243,13 +227,9 @@ def _plan_part(
         held_out=None,
         standing=standing,
         column_names=table.names,
+        sketch=sketch_after(sketch, rows),
         n_jobs=n_jobs,
     )
-
-
-def _visible(rows: Rows, settings: Settings) -> Rows:
-    """Return the rows without the entries that are held out from the fit."""
-    return HeldOutRows(rows, settings.held_out, settings.stream) if settings.held_out > 0 else rows
 
 
 def _chosen_start(

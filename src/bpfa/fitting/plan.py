@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, Visits, sample_ids
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.inference.settings import Settings
@@ -70,6 +71,10 @@ class Plan:
     column_names : array of str, optional
     data_digest : str, optional
         Digest of the data, if the run is a fit to a whole data set.
+    sketch : EntrySketch, optional
+        A sample of the entries that the model sees, over all runs.
+    spared : boolean array, optional
+        Columns of which nothing is held out, because no entry of them would be left.
     n_jobs : int, optional
         Number of threads.
     """
@@ -83,6 +88,8 @@ class Plan:
     standing: Standing
     column_names: NDArray[np.object_] | None = None
     data_digest: str | None = None
+    sketch: EntrySketch | None = None
+    spared: NDArray[np.bool_] | None = None
     n_jobs: int | None = None
 
     def history(self) -> History:
@@ -91,12 +98,14 @@ class Plan:
 
 
 def held_out_sample(rows: StandardisedRows, settings: Settings) -> HeldOut | None:
-    """Return a sample of rows whose held-out entries are to be scored, or None if nothing is held out.
+    """Return a sample of rows whose held-out entries are to be scored during the fit, or None.
+
+    None means that nothing is held out, or nothing but a few entries to judge the model by after the fit.
 
     Parameters
     ----------
     rows : StandardisedRows
-        Standardised `HeldOutRows` if entries are held out.
+        Standardised `HeldOutRows` if entries are held out to be scored.
     settings : Settings
     """
     source = rows.rows

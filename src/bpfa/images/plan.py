@@ -118,4 +118,6 @@ def _model_parameters(
         # The canvas is standardised by channel, and the noise of all its pixels is the same in those units.
         "standardize": False,
         "noise": "shared",
+        # A pixel that is held out from one patch is still in others.
+        "held_out": 0.0,
     }

@@ -11,6 +11,7 @@ from scipy.special import expit
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch
+from bpfa.data.sketch import mixed
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.sampler import ChainPosterior
 from bpfa.model.marginals import Signal
@@ -36,8 +37,6 @@ SMALLEST_PROBABILITY = 1e-3
 LEAST_SHARE = 1e-3
 # The most draws of the globals that a sample of new rows is based on.
 MAX_GLOBAL_DRAWS = 100
-# Multipliers of the SplitMix64 generator, used to mix the bits of a row.
-SPLITMIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class Prediction(NamedTuple):
@@ -62,12 +61,8 @@ def keyed_by_content(batch: Batch) -> Batch:
     """
     values = np.where(batch.observed, batch.values.astype(np.float64) + 0.0, np.nan)
     ids = np.zeros(len(batch), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for bits in values.view(np.uint64).T:
-            ids = (ids ^ bits) + SPLITMIX[0]
-            ids = (ids ^ (ids >> np.uint64(30))) * SPLITMIX[1]
-            ids = (ids ^ (ids >> np.uint64(27))) * SPLITMIX[2]
-            ids ^= ids >> np.uint64(31)
+    for bits in values.view(np.uint64).T:
+        ids = mixed(ids, bits)
     # Row ids have 40 bits.
     return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
 

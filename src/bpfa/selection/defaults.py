@@ -9,6 +9,7 @@ __all__ = [
     "SWEEPS",
     "default_batch_size",
     "default_features",
+    "default_held_out",
     "default_steps",
     "most_components",
     "rotation_is_tried",
@@ -30,6 +31,10 @@ SPARSE_MAX_COLUMNS, SPARSE_MIN_ROWS = 127, 300
 MAX_TRIAL_OPERATIONS = 1e8
 # The share of a row's entries that its chain does not see, since so many features could fit single entries:
 SPARSE_DROPOUT = 0.1
+# Entries that are held out to judge the model by: this share, at most about so many, and none if that leaves
+# fewer than the least. Among 1,000 entries, a coverage of 95 % has a standard error of 0.7 %, and among 4,000
+# of 0.35 %, if the entries are independent. benchmarks/held_out.py shows what it costs to do without them.
+HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.01, 1000, 4000
 # Rows of a step.
 BATCH_SIZE = 1024
 # Sweeps of the uncollapsed Gibbs sampler.
@@ -52,6 +57,28 @@ def most_components(n_rows: int, n_columns: int) -> int:
     (20, 256, 20)
     """
     return max(1, min(n_rows, MAX_FEATURES, max(2, 2 * min(n_rows, n_columns) // 3)))
+
+
+def default_held_out(n_observed: float) -> float:
+    """Return the share of the entries of a table that are held out to judge the model by.
+
+    It is a hundredth of the observed entries, but at most about 4,000 entries. Nothing is held out of a table
+    with fewer than 100,000 observed entries, in which every entry counts and a hundredth would be too few to
+    judge by.
+
+    Parameters
+    ----------
+    n_observed : float
+        Number of observed entries, or an estimate.
+
+    Examples
+    --------
+    >>> default_held_out(99_000), default_held_out(200_000), default_held_out(4e6)
+    (0.0, 0.01, 0.001)
+    """
+    if HELD_OUT_SHARE * n_observed < LEAST_HELD_OUT:
+        return 0.0
+    return min(HELD_OUT_SHARE, MOST_HELD_OUT / n_observed)
 
 
 def sparse_components(n_columns: int) -> int:
