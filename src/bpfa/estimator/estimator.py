@@ -20,9 +20,10 @@ from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
 from bpfa.estimator.model_file import read_outcome, write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
-from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
+from bpfa.estimator.planning import column_scale, plan_first_part, plan_next_part
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import saved_fit
+from bpfa.estimator.sides import PLANS, chosen_side
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
@@ -215,6 +216,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         n_components: int | None = DEFAULTS.n_components,
         *,
         algorithm: str = DEFAULTS.algorithm,
+        sparse: str = DEFAULTS.sparse,
         features: str = DEFAULTS.features,
         weight_precision: str = DEFAULTS.weight_precision,
         priors: Priors | None = DEFAULTS.priors,
@@ -243,6 +245,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
+        self.sparse = sparse
         self.features = features
         self.weight_precision = weight_precision
         self.priors = priors
@@ -317,7 +320,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         with limited_threads(n_jobs):
             scale = column_scale(table.rows, standardize=parameters.standardize)
-            plan = plan_fit(table, scale, parameters, resumed, n_jobs)
+            side = chosen_side(table, scale, parameters, resumed, n_jobs)
+            plan = PLANS[side](table, scale, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save

@@ -22,6 +22,8 @@ __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
+# Name of the array of the probabilities that columns use features.
+PROBABILITIES = "loading_probabilities"
 
 
 def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
@@ -44,6 +46,8 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         arrays |= {LAST + name: array for name, array in last_arrays.items()}
     arrays |= {HISTORY + name: array for name, array in outcome.history.items()}
     arrays |= {name: array for name, array in outcome.scale._asdict().items() if array is not None}
+    if outcome.loading_probabilities is not None:
+        arrays[PROBABILITIES] = outcome.loading_probabilities
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -94,6 +98,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         n_rows_seen=document["n_rows_seen"],
         column_names=None if names is None else np.array(names, dtype=object),
         data_digest=document.get("data_digest"),
+        loading_probabilities=arrays.get(PROBABILITIES),
     )
 
 

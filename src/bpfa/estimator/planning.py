@@ -34,6 +34,7 @@ from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
 
 __all__ = [
+    "chosen_start",
     "column_scale",
     "completed_settings",
     "first_settings",
@@ -41,6 +42,8 @@ __all__ = [
     "plan_first_part",
     "plan_fit",
     "plan_next_part",
+    "visible_rows",
+    "with_column_noise",
 ]
 
 
@@ -169,13 +172,13 @@ def plan_fit(
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
         any_seed = parameters.random_state is None
         settings = resumed.checked_settings(settings, scale, n_rows, digest, any_seed=any_seed)
-        visible, scale = _visible(table.rows, settings), resumed.scale
+        visible, scale = visible_rows(table.rows, settings), resumed.scale
         standing = resumed.standing()
     else:
-        visible = _visible(table.rows, settings)
-        start = _chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        visible = visible_rows(table.rows, settings)
+        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = _with_column_noise(visible, scale, settings), Standing()
+        scale, standing = with_column_noise(visible, scale, settings), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -197,18 +200,26 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
     are held out.
     """
+    if parameters.sparse == "columns":
+        raise ValueError(
+            "sparse='columns': partial_fit sees a part of the rows at a time; expected 'rows' or 'auto', or fit"
+        )
     warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
-    start = _chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
+    start = chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
-    scale = _with_column_noise(table.rows, scale, settings)
+    scale = with_column_noise(table.rows, scale, settings)
     return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
     """Return the plan of a pass over a later part of a stream, with the settings and units of the first."""
+    if earlier.settings.sparse == "columns":
+        raise ValueError(
+            "partial_fit: the model was fitted with sparse='columns'; expected one with sparse='rows'"
+        )
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     scale = earlier.scale.after_more(rows)
@@ -247,12 +258,12 @@ def _plan_part(
     )
 
 
-def _visible(rows: Rows, settings: Settings) -> Rows:
+def visible_rows(rows: Rows, settings: Settings) -> Rows:
     """Return the rows without the entries that are held out from the fit."""
     return HeldOutRows(rows, settings.held_out, settings.stream) if settings.held_out > 0 else rows
 
 
-def _chosen_start(
+def chosen_start(
     visible: Rows,
     scale: Scale,
     parameters: Parameters,
@@ -279,7 +290,7 @@ def _chosen_start(
     )
 
 
-def _with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
+def with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
     """Return the scale with the noise of every column, if columns have noise levels of their own."""
     if settings.noise != "columns":
         return scale

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
+
+if TYPE_CHECKING:
+    from bpfa.fitting.run import Outcome
 
 __all__ = ["Best", "HeldOut", "Plan", "Standing", "held_out_sample"]
 
@@ -72,6 +76,8 @@ class Plan:
         Digest of the data, if the run is a fit to a whole data set.
     n_jobs : int, optional
         Number of threads.
+    converted : callable, optional
+        Turns the outcome of a model of the transposed table into that of a model of the table.
     """
 
     rows: Rows
@@ -84,6 +90,7 @@ class Plan:
     column_names: NDArray[np.object_] | None = None
     data_digest: str | None = None
     n_jobs: int | None = None
+    converted: Callable[[Outcome], Outcome] | None = None
 
     def history(self) -> History:
         """Return a new history that continues the one of the earlier run."""

@@ -54,6 +54,8 @@ class Outcome:
     column_names: NDArray[Any] | None
     data_digest: str | None = None
     """Digest of the data. None after `partial_fit`, and in files that were saved without a digest."""
+    loading_probabilities: NDArray[Any] | None = None
+    """The probability that a column uses a feature, K x D, if the model has sparse columns."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -127,7 +129,7 @@ class _Training:
         assert self.state is not None
         plan, last, best = self.plan, self.state.host(), self.best
         superseded = best is not None and best.step != self.step
-        return Outcome(
+        outcome = Outcome(
             settings=self.settings,
             scale=plan.scale,
             posterior=best.posterior if best is not None and superseded else last,
@@ -141,6 +143,7 @@ class _Training:
             data_digest=plan.data_digest,
             error=error,
         )
+        return outcome if plan.converted is None else plan.converted(outcome)
 
     def steps(self, callbacks: Sequence[Callback]) -> Generator[Progress, None, None]:
         """Train until a limit is reached or a callback ends the fit; the state is current at every yield."""
