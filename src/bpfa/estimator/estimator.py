@@ -61,6 +61,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
         "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
         sampler, which visits all rows in every step and keeps them in memory.
+    sparse : {"auto", "rows", "columns"}, default="auto"
+        Which side of the table uses a few features of many: every row, or every column. With "columns" the
+        components are sparse (each column has loadings in a few of them), the weights of the rows are dense
+        scores of variance 1, and the table has to fit into memory. "auto" is "rows" if there are at least as
+        many rows as columns, or fewer than 20 rows. Otherwise both are fitted to a part of the table, and the
+        one that predicts hidden entries better is taken; the logger "bpfa" reports which. `partial_fit` and
+        "gibbs" support only "rows". Loadings are sparsest with `init="random"`.
     features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
@@ -160,7 +167,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     components_ : array, shape (K, n_columns)
         Features in the units of the data, the most used one first.
     component_probabilities_ : array, shape (K,)
-        Share of the rows that use each feature.
+        Share of the rows that use each feature; nearly 1 with sparse columns.
+    loading_probabilities_ : array, shape (K, n_columns)
+        With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
         Number of features that are used by more than one row in a thousand, and by more than one row.
     noise_std_ : array, shape (n_columns,)
@@ -173,8 +182,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
-        held_out_mse (both NaN after steps that were not scored). `pandas.DataFrame(model.history_)` is a
-        table of them.
+        held_out_mse (both NaN after steps that were not scored; with sparse columns they are in units of the
+        noise of the columns). `pandas.DataFrame(model.history_)` is a table of them.
     n_steps_ : int
         Number of steps made.
     best_step_ : int

@@ -202,7 +202,7 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     """
     if parameters.sparse == "columns":
         raise ValueError(
-            "sparse='columns': partial_fit sees a part of the rows at a time; expected 'rows' or 'auto', or fit"
+            "sparse='columns': partial_fit sees only a part of the rows; expected 'rows' or 'auto', or fit"
         )
     warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns

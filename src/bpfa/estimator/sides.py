@@ -36,9 +36,9 @@ PLANS: dict[str, Planner] = {"rows": plan_fit, "columns": plan_transposed_fit}
 # With fewer rows the outcome of a trial is a matter of chance.
 FEWEST_ROWS = 20
 # The largest part of a table that a trial sees, and the share of its entries that is hidden.
-MAX_ROWS, MAX_COLUMNS, HIDDEN_SHARE = 500, 1000, 0.1
+MAX_ROWS, MAX_COLUMNS, HIDDEN_SHARE = 300, 500, 0.1
 # The steps of each fit of a trial, and the draws that predict.
-N_STEPS, N_DRAWS = 50, 10
+N_STEPS, N_DRAWS = 30, 10
 
 
 def chosen_side(
@@ -58,10 +58,16 @@ def chosen_side(
     n_jobs : int or None
         Number of threads.
     """
+    if resumed is not None:
+        saved = resumed.outcome.settings.sparse
+        if parameters.sparse not in ("auto", saved):
+            raise ValueError(
+                f"resume: {resumed.path} was fitted with sparse={saved!r}, not {parameters.sparse!r}; "
+                "expected the same parameters"
+            )
+        return saved
     if parameters.sparse != "auto":
         return parameters.sparse
-    if resumed is not None:
-        return resumed.outcome.settings.sparse
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     may_be_columns = n_columns > n_rows >= FEWEST_ROWS and n_rows * n_columns <= MOST_ENTRIES
     if not may_be_columns or parameters.algorithm == "gibbs":
@@ -70,7 +76,7 @@ def chosen_side(
     # The rows if the scores are equal.
     best = max(scores, key=lambda side: scores[side])
     logging.getLogger("bpfa").info(
-        "sparse='auto': %s (log-likelihood of hidden entries %.4f with sparse rows, %.4f with sparse columns)",
+        "sparse='auto': %s (log-likelihood of hidden entries: rows %.4f, columns %.4f)",
         best,
         scores["rows"],
         scores["columns"],
