@@ -47,7 +47,7 @@ def pca_step(n_components: int) -> Step:
 
 
 def soft_step(penalty: float) -> Step:
-    """Return a step of softImpute (Mazumder, Hastie and Tibshirani 2010): singular values less the penalty."""
+    """Return a step of softImpute (Mazumder et al. 2010), which lowers singular values by the penalty."""
 
     def step(filled: Array) -> Array:
         eigenvalues, vectors = np.linalg.eigh(filled @ filled.T)
