@@ -152,8 +152,15 @@ def _conversion(rows: StandardisedRows, scale: Scale, n_jobs: int | None) -> Cal
     def converted(outcome: Outcome) -> Outcome:
         posterior, settings = outcome.posterior, outcome.settings
         assert isinstance(posterior, GlobalPosterior)
+        algorithm = settings.make_algorithm(n_jobs)
+        form = defaults.default_features(algorithm.view, posterior.n_features, rows.n_rows)
         loadings = column_loadings(
-            posterior, rows, rows.scale, settings.make_algorithm(n_jobs), settings.stream.child("loadings")
+            posterior,
+            rows,
+            rows.scale,
+            algorithm,
+            settings.stream.child("loadings"),
+            joint=form == "joint" and algorithm.draws_z_given_globals,
         )
         return replace(
             outcome,

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.data import Rows
+from bpfa.data import Batch, Rows
 from bpfa.inference.algorithms import Algorithm
-from bpfa.model.features import FactorisedFeatures
+from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.marginals import weight_moments
 from bpfa.model.posterior import GlobalPosterior
-from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.draws import PosteriorDraw, posterior_draws
 
 __all__ = ["Loadings", "column_loadings", "model_of_rows"]
 
-# Columns of the table whose loadings are drawn at a time, and the number of draws.
-BLOCK_COLUMNS, N_DRAWS = 4096, 30
+# The number of draws, and how many numbers the moments of a block of columns may take; this many take 32 MiB.
+N_DRAWS, BLOCK_NUMBERS = 30, 2**22
 # The least variance of a loading, for loadings that are 0 in every draw. The data has variance 1.
 LEAST_VARIANCE = 1e-6
 # The probability that a row does not use a feature. In the model of the columns it would be 0.
@@ -31,16 +32,24 @@ IDLE = 1e-4
 
 
 class Loadings(NamedTuple):
-    """The loadings of every feature in every column of the table, for scores of mean square 1; each K x D."""
+    """The loadings of the features in every column of the table, for scores of mean square 1."""
 
     mean: Array
-    variance: Array
-    probability: Array
-    """The probability that the column uses the feature."""
+    """K x D."""
+    spread: Array
+    """The variances of the loadings, K x D, or the covariances of those of every column, D x K x K."""
+    probability: NDArray[np.float32]
+    """The probability that the column uses the feature, K x D."""
 
 
 def column_loadings(
-    posterior: GlobalPosterior, columns: Rows, unit: Array, algorithm: Algorithm, stream: Stream
+    posterior: GlobalPosterior,
+    columns: Rows,
+    unit: Array,
+    algorithm: Algorithm,
+    stream: Stream,
+    *,
+    joint: bool,
 ) -> Loadings:
     """Return the loadings of the features in every column of a table, by draws from a transposed model.
 
@@ -57,27 +66,42 @@ def column_loadings(
     algorithm : Algorithm
         The algorithm by which the posterior was trained.
     stream : Stream
+    joint : bool
+        Whether the covariances of the loadings of a column are computed, or only their variances. They need
+        the weights integrated out, and so an algorithm that draws z given the globals.
     """
     K, n_columns = posterior.n_features, columns.n_rows
-    used, first, second = (np.zeros((K, n_columns)) for _ in range(3))
-    squares = np.zeros(K)
-    for start in range(0, n_columns, BLOCK_COLUMNS):
-        ids = np.arange(start, min(start + BLOCK_COLUMNS, n_columns))
-        for draw in posterior_draws(posterior, columns.take(ids), algorithm, n_draws=N_DRAWS, stream=stream):
+    used, first, squares = np.zeros((K, n_columns)), np.zeros((K, n_columns)), np.zeros(K)
+    second = np.zeros((n_columns, K, K) if joint else (n_columns, K))
+    size = max(1, BLOCK_NUMBERS // (K * K if joint else K))
+    for start in range(0, n_columns, size):
+        ids = np.arange(start, min(start + size, n_columns))
+        batch = columns.take(ids)
+        for draw in posterior_draws(posterior, batch, algorithm, n_draws=N_DRAWS, stream=stream):
+            mean, moments = _moments(draw, batch, joint=joint)
             used[:, ids] += (draw.x != 0).T / N_DRAWS
-            first[:, ids] += draw.x.T / N_DRAWS
-            second[:, ids] += (draw.x**2).T / N_DRAWS
+            first[:, ids] += mean.T / N_DRAWS
+            second[ids] += moments / N_DRAWS
             squares += len(ids) / n_columns * ((draw.phi * unit) ** 2).mean(axis=1) / N_DRAWS
     chosen = _features_in_use(used)
     # Features that are twice as large need loadings half as large, so that the scale is free. Here the scores
     # of the rows get the mean square 1.
-    scale = np.sqrt(squares[chosen])[:, None]
-    first, second = first[chosen], second[chosen]
-    # The mean is that of the same draws, which takes away one of them.
-    variance = np.maximum(second - first**2, 0.0) * N_DRAWS / (N_DRAWS - 1)
-    return Loadings(
-        first * scale, np.maximum(variance * scale**2, LEAST_VARIANCE), used[chosen].astype(np.float32)
-    )
+    scale = np.sqrt(squares[chosen])
+    mean = first[chosen] * scale[:, None]
+    if joint:
+        spread = second[:, chosen[:, None], chosen] * np.outer(scale, scale)
+        spread -= mean.T[:, :, None] * mean.T[:, None, :]
+        spread += LEAST_VARIANCE * np.eye(len(chosen))
+    else:
+        spread = np.maximum(second.T[chosen] * scale[:, None] ** 2 - mean**2, LEAST_VARIANCE)
+    return Loadings(mean, spread, used[chosen].astype(np.float32))
+
+
+def _moments(draw: PosteriorDraw, batch: Batch, *, joint: bool) -> tuple[Array, Array]:
+    """Return the mean and the second moments of x given a draw: of x itself, or with w integrated out."""
+    if not joint:
+        return draw.x, draw.x**2
+    return weight_moments(draw.x != 0, draw.phi, draw.g_o, draw.g_w, batch)
 
 
 def _features_in_use(probability: Array) -> NDArray[np.int64]:
@@ -103,7 +127,13 @@ def model_of_rows(loadings: Loadings, transposed: GlobalPosterior) -> GlobalPost
     n_rows, K, priors = transposed.n_columns, len(loadings.mean), transposed.priors
     a = priors.beta(K)[0] + n_rows
     e = priors.e0 + n_rows * K / 2
-    tau = 1 / loadings.variance
+    features: FactorisedFeatures | JointFeatures
+    if loadings.spread.ndim == 3:
+        P = np.linalg.inv(loadings.spread)
+        P = (P + P.transpose(0, 2, 1)) / 2
+        features = JointFeatures(P, (P @ loadings.mean.T[:, :, None])[:, :, 0].T)
+    else:
+        features = FactorisedFeatures(1 / loadings.spread, loadings.mean / loadings.spread)
     return GlobalPosterior(
         priors=priors,
         n_rows=n_rows,
@@ -113,6 +143,6 @@ def model_of_rows(loadings: Loadings, transposed: GlobalPosterior) -> GlobalPost
         d=transposed.d,
         e=e,
         f=e,
-        features=FactorisedFeatures(tau, tau * loadings.mean),
+        features=features,
         weight_precision=transposed.weight_precision,
     )
