@@ -89,8 +89,9 @@ def plan_transposed_fit(
 def _first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
     """Return the settings that do not depend on the number of features, with the sides exchanged."""
     settings = first_settings(parameters, n_columns, n_rows)
-    noise = defaults.default_noise(n_columns) if parameters.noise == "auto" else parameters.noise
-    return replace(settings, sparse="columns", noise=noise)
+    # The key of a RandomState may be drawn only once.
+    of_table = first_settings(replace(parameters, random_state=0), n_rows, n_columns)
+    return replace(settings, sparse="columns", noise=of_table.noise)
 
 
 def _unscaled(n_columns: int) -> Scale:
