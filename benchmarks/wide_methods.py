@@ -16,7 +16,7 @@ from experiments import Array
 
 # The share of the observed entries that is hidden to choose a rank, a penalty or a number of neighbours.
 VALIDATION_SHARE = 0.1
-CHOICES = 8
+CHOICES, PENALTIES = 8, 12
 """How many ranks, and how many penalties, there are to choose from."""
 NEIGHBOURS = (3, 5, 10, 20, 40)
 # Iterations end when what is filled in changes by less than this share of itself.
@@ -113,8 +113,8 @@ def soft_impute(train: Array, seed: int) -> Imputed:
         return iterated(data, soft_step(penalty), start)
 
     largest = np.linalg.norm(np.nan_to_num(train) @ np.nan_to_num(train).T, 2) ** 0.5
-    penalty, std = validated(train, seed, largest * np.geomspace(0.5, 0.01, CHOICES), fit)
-    note = f"penalty {penalty / largest:.2f} of the largest singular value"
+    penalty, std = validated(train, seed, largest * np.geomspace(0.5, 0.001, PENALTIES), fit)
+    note = f"penalty {penalty / largest:.3f} of the largest singular value"
     return Imputed(fit(train, penalty, None), np.full(train.shape, std), note)
 
 
