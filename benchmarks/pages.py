@@ -40,6 +40,7 @@ SECTIONS = {
     "images": Section(ACCURACY, RESULTS / "images.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
     "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
+    "wide": Section(ACCURACY, RESULTS / "wide.json"),
     "gpu": Section(README, RESULTS / "gpu.json"),
     "ablation": Section(NOTES / "ablation.md", RESULTS / "ablation.json"),
     "tried": Section(NOTES / "tried.md", RESULTS / "tried.json"),

@@ -18,6 +18,7 @@ from benchmarks import (
     table_starts,
     threads,
     tried,
+    wide,
 )
 from benchmarks.gpu import page as gpu_page
 from benchmarks.pages import SECTIONS
@@ -39,6 +40,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "images": images.markdown,
     "image_defaults": image_defaults.markdown,
     "imputation": imputation.markdown,
+    "wide": wide.markdown,
     "gpu": gpu_page.markdown,
     "ablation": ablation.markdown,
     "tried": tried.markdown,

@@ -1,4 +1,4 @@
-"""BPFA, the scikit-learn estimator: fit, partial_fit, save and load."""
+"""BPFA, the scikit-learn estimator: its parameters, fit and partial_fit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
-from bpfa.estimator.model_file import read_outcome, write_outcome
+from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
-from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
+from bpfa.estimator.planning import column_scale, look_at, plan_first_part, plan_next_part
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import saved_fit
+from bpfa.estimator.saving import SavingMixin
+from bpfa.estimator.sides import PLANS, chosen_side
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
@@ -38,7 +39,7 @@ def _learns_by_steps(model: BPFA) -> bool:
     return True
 
 
-class BPFA(DiagnosticsMixin, BaseEstimator):
+class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
     The model learns the features, how many of them the data needs, which features each row uses and with what
@@ -60,6 +61,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
         "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
         sampler, which visits all rows in every step and keeps them in memory.
+    sparse : {"auto", "rows", "columns"}, default="auto"
+        Which side of the table uses a few features of many: every row, or every column. With "columns" the
+        components are sparse (each column has loadings in a few of them), the weights of the rows are dense
+        scores of variance 1, and the table has to fit into memory. "auto" is "rows" if there are at least as
+        many rows as columns, or fewer than 20 rows. Otherwise both are fitted to a part of the table, and the
+        one that predicts hidden entries better is taken; the logger "bpfa" reports which. `partial_fit` and
+        "gibbs" support only "rows". Loadings are sparsest with `init="random"`.
     features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
@@ -162,7 +170,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     components_ : array, shape (K, n_columns)
         Features in the units of the data: those in use first, the most used one at the top.
     component_probabilities_ : array, shape (K,)
-        Share of the rows that use each feature.
+        Share of the rows that use each feature; nearly 1 with sparse columns.
+    loading_probabilities_ : array, shape (K, n_columns)
+        With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
         Number of features in use: more than one row in a thousand, and more than one row, uses them, and
         what they add to such a row stands out from the noise.
@@ -176,8 +186,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
-        held_out_mse (both NaN after steps that were not scored). `pandas.DataFrame(model.history_)` is a
-        table of them.
+        held_out_mse (both NaN after steps that were not scored; with sparse columns they are in units of the
+        noise of the columns). `pandas.DataFrame(model.history_)` is a table of them.
     n_steps_ : int
         Number of steps made.
     best_step_ : int
@@ -212,13 +222,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = scikit_learn_constraints()
-    _outcome: Outcome
 
     def __init__(
         self,
         n_components: int | None = DEFAULTS.n_components,
         *,
         algorithm: str = DEFAULTS.algorithm,
+        sparse: str = DEFAULTS.sparse,
         features: str = DEFAULTS.features,
         weight_precision: str = DEFAULTS.weight_precision,
         priors: Priors | None = DEFAULTS.priors,
@@ -247,6 +257,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
+        self.sparse = sparse
         self.features = features
         self.weight_precision = weight_precision
         self.priors = priors
@@ -320,7 +331,9 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         with limited_threads(n_jobs):
-            plan = plan_fit(table, parameters, resumed, n_jobs)
+            seen = look_at(table, parameters, resumed)
+            side = chosen_side(seen, parameters, resumed, n_jobs)
+            plan = PLANS[side](seen, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
@@ -359,33 +372,6 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
                 plan = plan_first_part(table, scale, parameters, n_jobs)
             outcome = run(plan)
         return self._publish(outcome)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model with everything that is needed to use it and to continue its training.
-
-        Parameters
-        ----------
-        path : path-like
-            An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
-            of another kind is there.
-        """
-        check_is_fitted(self)
-        write_outcome(path, self.get_params(deep=False), self._outcome)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model.
-
-        Parameters
-        ----------
-        path : path-like
-            A file written by `save` or as a checkpoint. Nothing in it is ever executed. A ValueError is
-            raised if the file was not written by bpfa, is damaged, or was written by a later version.
-        """
-        parameters, outcome = read_outcome(path)
-        model = cls(**parameters)
-        publish(model, outcome)
-        return model
 
     def _publish(self, outcome: Outcome) -> Self:
         """Set the fitted attributes, then raise the exception that ended the run early, if any."""

@@ -23,6 +23,8 @@ __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+# Name of the array of the probabilities that columns use features.
+PROBABILITIES = "loading_probabilities"
 
 
 def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
@@ -53,6 +55,8 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         }
     if outcome.spared is not None:
         arrays["spared"] = outcome.spared
+    if outcome.loading_probabilities is not None:
+        arrays[PROBABILITIES] = outcome.loading_probabilities
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -105,6 +109,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         data_digest=document.get("data_digest"),
         sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
         spared=arrays.get("spared"),
+        loading_probabilities=arrays.get(PROBABILITIES),
     )
 
 

@@ -38,6 +38,7 @@ from bpfa.model.priors import Priors
 __all__ = [
     "DEFAULTS",
     "NOISE",
+    "SPARSE",
     "Device",
     "Parameters",
     "check_parameters",
@@ -47,6 +48,8 @@ __all__ = [
 
 NOISE = ("columns", "shared")
 """Whether every column has a noise level of its own."""
+SPARSE = ("rows", "columns")
+"""Which side of the table uses a few features of many."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ class Parameters:
         None, Integer(low=1), "Largest number of features.", by_default="from the data"
     )
     algorithm: str = declared("gibbs-ssvi", Choice(tuple(ALGORITHMS)), "Inference algorithm.")
+    sparse: str = declared(
+        "auto", Choice(("auto", *SPARSE)), "What uses a few of the features: every row, or every column."
+    )
     features: str = declared("auto", Choice(("auto", *FEATURES)), "Form of the posterior of the features.")
     weight_precision: str = declared(
         "auto", Choice(("auto", *WEIGHT_PRECISIONS)), "Which weights the weight precision is learned from."
@@ -179,6 +185,8 @@ def check_parameters(given: Mapping[str, Any]) -> Parameters:
         raise ValueError("revise=True: not available for algorithm='gibbs'; expected another algorithm")
     if parameters.revise and not parameters.scored_share:
         raise ValueError("revise=True: nothing is held out to judge a change by; expected held_out > 0")
+    if parameters.sparse == "columns" and parameters.algorithm == "gibbs":
+        raise ValueError("sparse='columns': not available for algorithm='gibbs'; expected another algorithm")
     return parameters
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.estimator.visible import column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.estimator.visible import Visible, column_scale, sketch_after, visible_rows, with_default_share
 from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
@@ -28,13 +28,17 @@ from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
 
 __all__ = [
+    "Seen",
+    "chosen_start",
     "column_scale",
     "completed_settings",
     "first_settings",
     "fit_limits",
+    "look_at",
     "plan_first_part",
     "plan_fit",
     "plan_next_part",
+    "with_column_noise",
 ]
 
 
@@ -126,8 +130,17 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
 
 
-def plan_fit(table: Table, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
-    """Return the plan of a fit to a whole data set.
+class Seen(NamedTuple):
+    """What a fit to a whole data set sees of it, and the settings that do not depend on the features."""
+
+    table: Table
+    settings: Settings
+    digest: str
+    visible: Visible
+
+
+def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Seen:
+    """Decide what is held out from a fit, and find the means and scales of the columns of the rest.
 
     Parameters
     ----------
@@ -135,28 +148,44 @@ def plan_fit(table: Table, parameters: Parameters, resumed: Resumed | None, n_jo
     parameters : Parameters
         Checked parameters.
     resumed : Resumed or None
-        A saved fit that this one continues.
-    n_jobs : int or None
-        Number of threads.
+        A saved fit that is to be continued.
     """
-    n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     sample = digest_sample(table.rows)
-    settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows, sample)
+    settings = first_settings(parameters, table.rows.n_rows, table.rows.n_columns)
     if resumed is not None and parameters.random_state is None:
         settings = replace(settings, key=resumed.outcome.settings.key)
     if parameters.held_out == "auto":
         settings = with_default_share(settings, table.rows, sample)
-    visible, scale, sketch, spared = visible_rows(table.rows, settings, standardize=parameters.standardize)
-    warn_of_empty_columns(scale, table.names)
+    visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
+    warn_of_empty_columns(visible.scale, table.names)
+    return Seen(table, settings, data_digest(table.rows, sample), visible)
+
+
+def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
+    """Return the plan of a fit to a whole data set.
+
+    Parameters
+    ----------
+    seen : Seen
+        As returned by `look_at`.
+    parameters : Parameters
+        Checked parameters.
+    resumed : Resumed or None
+        A saved fit that this one continues.
+    n_jobs : int or None
+        Number of threads.
+    """
+    visible, scale, sketch, spared = seen.visible
+    settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        settings = resumed.checked_settings(settings, scale, n_rows, digest)
+        settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
         scale, standing = resumed.scale, resumed.standing()
     else:
-        start = _chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = _with_column_noise(visible, scale, settings), Standing()
+        scale, standing = with_column_noise(visible, scale, settings), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -166,8 +195,8 @@ def plan_fit(table: Table, parameters: Parameters, resumed: Resumed | None, n_jo
         scale=scale,
         held_out=held_out_sample(rows, settings),
         standing=standing,
-        column_names=table.names,
-        data_digest=digest,
+        column_names=seen.table.names,
+        data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
         n_jobs=n_jobs,
@@ -180,18 +209,26 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
     are held out.
     """
+    if parameters.sparse == "columns":
+        raise ValueError(
+            "sparse='columns': partial_fit sees only a part of the rows; expected 'rows' or 'auto', or fit"
+        )
     warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
-    start = _chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
+    start = chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
-    scale, sketch = _with_column_noise(table.rows, scale, settings), EntrySketch()
+    scale, sketch = with_column_noise(table.rows, scale, settings), EntrySketch()
     return _plan_part(table, settings, scale, parameters, Standing(), 0, sketch, n_jobs)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
     """Return the plan of a pass over a later part of a stream, with the settings and units of the first."""
+    if earlier.settings.sparse == "columns":
+        raise ValueError(
+            "partial_fit: the model was fitted with sparse='columns'; expected one with sparse='rows'"
+        )
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     scale = earlier.scale.after_more(rows)
@@ -232,7 +269,7 @@ def _plan_part(
     )
 
 
-def _chosen_start(
+def chosen_start(
     visible: Rows,
     scale: Scale,
     parameters: Parameters,
@@ -259,7 +296,7 @@ def _chosen_start(
     )
 
 
-def _with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
+def with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
     """Return the scale with the noise of every column, if columns have noise levels of their own."""
     if settings.noise != "columns":
         return scale

@@ -19,8 +19,10 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
     in_use = features_in_use(posterior)
     order = np.lexsort((-usage, ~in_use))
-    names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
-    return names | {
+    optional = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    if outcome.loading_probabilities is not None:
+        optional["loading_probabilities_"] = outcome.loading_probabilities[order]
+    return optional | {
         "n_features_in_": len(scale.mean),
         "settings_": outcome.settings,
         "posterior_": posterior,
@@ -43,8 +45,9 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
 def publish(estimator: Any, outcome: Outcome) -> None:
     """Set all fitted attributes of an estimator at once, replacing those of an earlier fit."""
     attributes = fitted_attributes(outcome)
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+    for name in ("feature_names_in_", "loading_probabilities_"):
+        if hasattr(estimator, name):
+            delattr(estimator, name)
     # Needed by `save` and by later calls of `partial_fit`.
     estimator._outcome = outcome
     for name, value in attributes.items():

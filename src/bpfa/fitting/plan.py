@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
+
+if TYPE_CHECKING:
+    from bpfa.fitting.run import Outcome
 
 __all__ = ["Best", "HeldOut", "Plan", "Standing", "held_out_sample"]
 
@@ -77,6 +81,8 @@ class Plan:
         Columns of which nothing is held out, because no entry of them would be left.
     n_jobs : int, optional
         Number of threads.
+    converted : callable, optional
+        Turns the outcome of a model of the transposed table into that of a model of the table.
     """
 
     rows: Rows
@@ -91,6 +97,7 @@ class Plan:
     sketch: EntrySketch | None = None
     spared: NDArray[np.bool_] | None = None
     n_jobs: int | None = None
+    converted: Callable[[Outcome], Outcome] | None = None
 
     def history(self) -> History:
         """Return a new history that continues the one of the earlier run."""

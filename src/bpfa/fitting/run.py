@@ -60,6 +60,8 @@ class Outcome:
     saved without it, and for patches of pictures."""
     spared: NDArray[Any] | None = None
     """Columns of which nothing was held out, because no entry of them would have been left."""
+    loading_probabilities: NDArray[Any] | None = None
+    """The probability that a column uses a feature, K x D, if the model has sparse columns."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -133,7 +135,7 @@ class _Training:
         assert self.state is not None
         plan, last, best = self.plan, self.state.host(), self.best
         superseded = best is not None and best.step != self.step
-        return Outcome(
+        outcome = Outcome(
             settings=self.settings,
             scale=plan.scale,
             posterior=best.posterior if best is not None and superseded else last,
@@ -149,6 +151,7 @@ class _Training:
             spared=plan.spared,
             error=error,
         )
+        return outcome if plan.converted is None else plan.converted(outcome)
 
     def steps(self, callbacks: Sequence[Callback]) -> Generator[Progress, None, None]:
         """Train until a limit is reached or a callback ends the fit; the state is current at every yield."""
