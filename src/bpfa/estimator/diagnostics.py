@@ -98,7 +98,7 @@ class DiagnosticsMixin(TransformMixin):
         -------
         pandas.DataFrame
             First the pairs that could be merged into one ("merge"), the most similar pair first, then the
-            components that no more than one row in a thousand uses ("prune"). The columns are `component`,
+            components that are not in use ("prune"). The columns are `component`,
             `other`, `usage`, `other_usage`, `cosine` and `advice`. The frame is empty if there is nothing to
             merge or prune.
 
