@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from bpfa._support.checks import check_instance
-from bpfa._support.threads import check_jobs, limited_threads
+from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
 from bpfa.estimator.model_file import write_outcome
@@ -330,7 +330,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
-        with limited_threads(n_jobs):
+        with limited_threads(n_jobs), one_blas_thread():
             seen = look_at(table, parameters, resumed)
             side = chosen_side(seen, parameters, resumed, n_jobs)
             plan = PLANS[side](seen, parameters, resumed, n_jobs)
@@ -361,7 +361,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         n_jobs = check_jobs(parameters.n_jobs)
-        with limited_threads(n_jobs):
+        with limited_threads(n_jobs), one_blas_thread():
             if hasattr(self, "_outcome"):
                 check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
                 rows = rows_like_those_of_the_fit(self, X, missing)

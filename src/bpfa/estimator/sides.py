@@ -34,8 +34,10 @@ PLANS: dict[str, Planner] = {"rows": plan_fit, "columns": plan_transposed_fit}
 
 # With fewer rows the outcome of a trial is a matter of chance.
 FEWEST_ROWS = 20
-# The largest part of a table that a trial sees, and the share of its entries that is hidden.
-MAX_ROWS, MAX_COLUMNS, HIDDEN_SHARE = 300, 500, 0.1
+# The part of a table that a trial sees has about this many entries, and at least so many rows if there are
+# that many; otherwise it is of the same shape as the table, on which the outcome depends. The last number is
+# the share of its entries that is hidden.
+MOST_TRIED, FEWEST_TRIED_ROWS, HIDDEN_SHARE = 150_000, 50, 0.1
 # The steps of each fit of a trial, and the draws that predict.
 N_STEPS, N_DRAWS = 30, 10
 
@@ -116,9 +118,12 @@ def _part(seen: Seen) -> tuple[Batch, np.ndarray[tuple[int, int], np.dtype[np.bo
     stream = Stream.from_seed(0).child("sides")
     scale = seen.visible.scale
     rows = StandardisedRows(seen.visible.rows, scale.mean, scale.scale)
-    whole = rows.take(sample_ids(rows, MAX_ROWS, stream.generator(0)))
+    share = min(1.0, (MOST_TRIED / (rows.n_rows * rows.n_columns)) ** 0.5)
+    n_rows = min(rows.n_rows, max(FEWEST_TRIED_ROWS, int(share * rows.n_rows)))
+    n_columns = min(rows.n_columns, MOST_TRIED // n_rows)
+    whole = rows.take(sample_ids(rows, n_rows, stream.generator(0)))
     rng = stream.generator(1)
-    chosen = np.sort(rng.permutation(rows.n_columns)[:MAX_COLUMNS])
+    chosen = np.sort(rng.permutation(rows.n_columns)[:n_columns])
     part = Batch(whole.values[:, chosen], whole.observed[:, chosen])
     hidden = (rng.random(part.observed.shape) < HIDDEN_SHARE) & part.observed
     return part, hidden
