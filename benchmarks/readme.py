@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from benchmarks import (
     ablation,
+    counts,
     defaults,
+    held_out,
     image_defaults,
     images,
     imputation,
@@ -16,6 +18,7 @@ from benchmarks import (
     table_starts,
     threads,
     tried,
+    wide,
 )
 from benchmarks.gpu import page as gpu_page
 from benchmarks.pages import SECTIONS
@@ -31,10 +34,13 @@ WRITERS: dict[str, Callable[..., str]] = {
     "threads": threads.markdown,
     "memory": memory.markdown,
     "defaults": defaults.markdown,
+    "counts": counts.markdown,
+    "held_out": held_out.markdown,
     "table_starts": table_starts.markdown,
     "images": images.markdown,
     "image_defaults": image_defaults.markdown,
     "imputation": imputation.markdown,
+    "wide": wide.markdown,
     "gpu": gpu_page.markdown,
     "ablation": ablation.markdown,
     "tried": tried.markdown,

@@ -1,9 +1,8 @@
-"""Which start BPFA chooses, and what the other one would give: `python -m benchmarks.table_starts`.
+"""Which start BPFA chooses, and what the others would give: `python -m benchmarks.table_starts`.
 
 Every line is a table, drawn or real, with some entries hidden. It shows the start that BPFA chose by the
-data, and the squared error, log-likelihood and coverage of the hidden entries from both starts, for columns
-of standard deviation 1. The sparse start has three times as many features as the dense one, and settings of
-its own.
+data, and the squared error and log-likelihood of the hidden entries from each start, for columns of standard
+deviation 1. "many" is the start "common" with two features for every column, and settings of its own.
 """
 
 from __future__ import annotations
@@ -21,12 +20,7 @@ from benchmarks.command import parser_with_data
 from benchmarks.defaults import MASK_SEED, ROWS, scores
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data
-from bpfa.selection.defaults import (
-    MAX_SPARSE_FEATURES,
-    SPARSE_DROPOUT,
-    SPARSE_FEATURES_PER_FACTOR,
-    SPARSE_STEPS,
-)
+from bpfa.selection.defaults import SPARSE_DROPOUT, SPARSE_STEPS, sparse_components
 from experiments import Array
 from experiments.cells import write_results
 from experiments.markdown import table
@@ -34,13 +28,12 @@ from experiments.tables import SOURCES, TableTask, cut, hide, load
 
 RESULTS = SECTIONS["table_starts"].results
 HIDDEN = 0.075
+STARTS = {"principal": "dense", "rotated": "rotated", "common": "many"}
 HEADINGS = [
     "",
     "chosen",
-    "MSE dense",
-    "MSE sparse",
-    "log-lik dense",
-    "log-lik sparse",
+    *(f"MSE {start}" for start in STARTS.values()),
+    *(f"log-lik {start}" for start in STARTS.values()),
     "95 % covers",
     "seconds",
 ]
@@ -123,19 +116,23 @@ def tasks(data: Path, console: Console) -> Iterator[tuple[str, TableTask]]:
 
 
 def measure(task: TableTask) -> dict[str, Any]:
-    """Fit a table with the start that BPFA chooses and with the other one."""
+    """Fit a table with the start that BPFA chooses and with the others."""
     own = fitted(task)
-    dense = own if own["init"] == "principal" else fitted(task, init="principal")
-    if own["init"] == "common":
-        return {"chosen": "sparse", "dense": dense, "sparse": own}
-    n_features = min(SPARSE_FEATURES_PER_FACTOR * dense["components"], MAX_SPARSE_FEATURES)
+    n_factors = own["components"] if own["init"] != "common" else fitted(task, init="principal")["components"]
     settings = {
-        "n_components": n_features,
-        "init": "common",
-        "dropout": SPARSE_DROPOUT,
-        "max_steps": SPARSE_STEPS,
+        "principal": {"n_components": n_factors},
+        "rotated": {"n_components": n_factors},
+        "common": {
+            "n_components": sparse_components(task.train.shape[1]),
+            "dropout": SPARSE_DROPOUT,
+            "max_steps": SPARSE_STEPS,
+        },
     }
-    return {"chosen": "dense", "dense": dense, "sparse": fitted(task, **settings)}
+    found = {
+        name: own if own["init"] == init else fitted(task, init=init, **settings[init])
+        for init, name in STARTS.items()
+    }
+    return {"chosen": STARTS[own["init"]], **found}
 
 
 def fitted(task: TableTask, **settings: Any) -> dict[str, Any]:
@@ -152,13 +149,12 @@ def fitted(task: TableTask, **settings: Any) -> dict[str, Any]:
 
 def cells(row: dict[str, Any]) -> list[str]:
     """Return a line of the table."""
-    both = [row["dense"], row["sparse"]]
-    chosen = row[row["chosen"]]
+    all_found, chosen = [row[start] for start in STARTS.values()], row[row["chosen"]]
     return [
         row["table"],
         f"{row['chosen']}, {chosen['components']}",
-        *(f"{found['mse']:.4f}" for found in both),
-        *(f"{found['log_likelihood']:.3f}" for found in both),
+        *(f"{found['mse']:.4f}" for found in all_found),
+        *(f"{found['log_likelihood']:.3f}" for found in all_found),
         f"{chosen['coverage']:.1%}",
         f"{chosen['seconds']:.1f}",
     ]

@@ -1,6 +1,6 @@
 """Two threads instead of one, on an idle machine and on a busy one: `python -m benchmarks.threads`.
 
-Confines itself to two processors and fits two tables, a large and a small one, with one thread and with two:
+Confines itself to two processors and fits tables of different sizes with one thread and with two:
 alone, next to a process that keeps one processor busy, and as two fits at the same time. The contestants take
 turns. The median over rounds is printed and stored, with the fastest and the slowest round, and how many
 times as fast two threads are as one.
@@ -23,23 +23,27 @@ from experiments.cells import write_results
 from experiments.markdown import table
 
 RESULTS = SECTIONS["threads"].results
-TABLES = {"20,000 x 24, 400 steps": (20_000, 24, 400), "400 x 12, 1,000 steps": (400, 12, 1000)}
-"""Name -> rows, columns and steps of the fit."""
+TABLES = {
+    "20,000 x 100, 32 features, 100 steps": (20_000, 100, 32, 100),
+    "20,000 x 24, 400 steps": (20_000, 24, 8, 400),
+    "400 x 12, 1,000 steps": (400, 12, 8, 1000),
+}
+"""Name -> rows, columns, features and steps of the fit."""
 SITUATIONS = ("idle", "one busy process", "two fits at once")
 
 
-def data(n_rows: int, n_columns: int) -> Array:
+def data(n_rows: int, n_columns: int, n_features: int) -> Array:
     """Return a table drawn from the model, of which a twentieth is missing."""
-    values = draw_data(n_rows, n_columns, 8, g_o=4.0, g_w=1.0, seed=0).y
+    values = draw_data(n_rows, n_columns, n_features, g_o=4.0, g_w=1.0, seed=0).y
     values[np.random.default_rng(0).random(values.shape) < 0.05] = np.nan
     return values
 
 
 def fit_seconds(name: str, n_jobs: int) -> float:
     """Return how long a fit takes."""
-    n_rows, n_columns, n_steps = TABLES[name]
-    X = data(n_rows, n_columns)
-    model = BPFA(8, max_steps=n_steps, random_state=0, device="cpu", n_jobs=n_jobs)
+    n_rows, n_columns, n_features, n_steps = TABLES[name]
+    X = data(n_rows, n_columns, n_features)
+    model = BPFA(n_features, max_steps=n_steps, random_state=0, device="cpu", n_jobs=n_jobs)
     began = time.perf_counter()
     model.fit(X)
     return time.perf_counter() - began

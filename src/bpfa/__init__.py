@@ -18,7 +18,7 @@ from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.scores import HeldOutScore, held_out_score, psnr
 
 if TYPE_CHECKING:
-    from bpfa.estimator import BPFA, BPFAImputer
+    from bpfa.estimator import BPFA, BPFAImputer, SeenInFitWarning
     from bpfa.images import ImageResult, denoise, inpaint
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Progress",
     "Rows",
     "Schedule",
+    "SeenInFitWarning",
     "Synthetic",
     "algorithm",
     "denoise",
@@ -59,6 +60,7 @@ _LATER = {
     "BPFA": "bpfa.estimator",
     "BPFAImputer": "bpfa.estimator",
     "ImageResult": "bpfa.images",
+    "SeenInFitWarning": "bpfa.estimator",
     "denoise": "bpfa.images",
     "inpaint": "bpfa.images",
 }

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from bpfa._support import _native
-from bpfa._support.philox import NORMAL, UNIFORM, RowDraws, Stream, philox4x32
+from bpfa._support.philox import GENERATOR, NORMAL, UNIFORM, GlobalDraws, RowDraws, Stream, philox4x32
 
 
 def philox4x32_cpu(counters, key):
@@ -125,3 +125,21 @@ def test_generators_are_keyed_by_seed_purpose_and_step():
 
 def test_no_seed_is_fresh_entropy():
     assert Stream.from_seed(None) != Stream.from_seed(None)
+
+
+@pytest.mark.parametrize("step", [0, 3, 2**33 + 1])
+def test_a_generator_is_seeded_by_the_block_of_its_step(step):
+    counter = np.array([0, GENERATOR << 16, step >> 32, step & 0xFFFFFFFF], dtype=np.uint32)
+    expected = np.random.default_rng(philox4x32(counter, 12345)).random(4)
+    np.testing.assert_array_equal(Stream(12345).generator(step).random(4), expected)
+
+
+@pytest.mark.parametrize("shape", [1.0, 2.5, 4000.0])
+def test_gamma_numbers_accepted_at_once_are_those_of_the_loop(shape, monkeypatch):
+    shapes = [np.full(n, shape) for n in (1, 8, 8, 8, 8)]
+    draws = GlobalDraws(7, step=1)
+    found = [draws.standard_gamma(each) for each in shapes]
+    monkeypatch.setattr(GlobalDraws, "_accepted_at_once", lambda self, shapes: None)
+    draws = GlobalDraws(7, step=1)
+    for one, each in zip(found, shapes, strict=True):
+        np.testing.assert_array_equal(one, draws.standard_gamma(each))

@@ -41,6 +41,7 @@ OPTIONS = [
 VALUES = {
     "components": ("5", 5),
     "algorithm": ("titsias-ssvi", "titsias-ssvi"),
+    "sparse": ("rows", "rows"),
     "init": ("random", "random"),
     "dropout": ("0.25", 0.25),
     "max_epochs": ("1.5", 1.5),

@@ -110,7 +110,7 @@ def test_single_precision_is_summed_in_double():
 def test_infinities_and_overflow_are_refused():
     values = np.ones((10, 3))
     values[7, 2] = -np.inf
-    with pytest.raises(ValueError, match=r"stored: -inf at row 7, column 2; expected finite numbers"):
+    with pytest.raises(ValueError, match=r"stored: -inf at row 7, column 'c'; expected finite numbers"):
         column_moments(Stored(values))
     values[:, 2] = np.where(np.arange(10) % 2, 1e200, -1e200)
     with pytest.raises(ValueError, match="the squares of column 2 overflow"):

@@ -111,7 +111,7 @@ def test_calibration_per_column_adds_up(drawn_from_model):
         columns[name] *= columns["n_entries"]
         whole[name] *= whole["n_entries"]
     sums = columns.groupby("level", as_index=False)[["n_entries", "coverage", "width"]].sum()
-    pandas.testing.assert_frame_equal(sums, whole, check_like=True)
+    pandas.testing.assert_frame_equal(sums, whole.drop(columns="entries"), check_like=True)
 
 
 def test_predictive_draws():

@@ -56,13 +56,13 @@ def test_merge_report():
     phi = [a, 3 * a + 0.1 * b, b, -b, b, np.zeros(4)]
     model = known_model(phi, [0.5, 0.3, 0.2, 0.1, 0.0, 0.05], scale=[1.0, 10.0, 100.0, 1.0])
     report = model.merge_report()
-    assert report["component"].tolist() == ["bpfa2", "bpfa0", "bpfa5"]
-    assert report["other"].tolist() == ["bpfa3", "bpfa1", None]
-    np.testing.assert_allclose(report["usage"], [0.2, 0.5, 0.0], atol=1e-3)
-    np.testing.assert_allclose(report["other_usage"], [0.1, 0.3, np.nan], atol=1e-3)
-    np.testing.assert_allclose(report["cosine"], [-1.0, 15 / (5 * 45.01) ** 0.5, np.nan])
-    assert report["advice"].tolist() == ["merge", "merge", "prune"]
-    assert model.merge_report(similarity=0.9999)["advice"].tolist() == ["merge", "prune"]
+    assert report["component"].tolist() == ["bpfa2", "bpfa0", "bpfa4", "bpfa5"]
+    assert report["other"].tolist() == ["bpfa3", "bpfa1", None, None]
+    np.testing.assert_allclose(report["usage"], [0.2, 0.5, 0.05, 0.0], atol=1e-3)
+    np.testing.assert_allclose(report["other_usage"], [0.1, 0.3, np.nan, np.nan], atol=1e-3)
+    np.testing.assert_allclose(report["cosine"], [-1.0, 15 / (5 * 45.01) ** 0.5, np.nan, np.nan])
+    assert report["advice"].tolist() == ["merge", "merge", "prune", "prune"]
+    assert model.merge_report(similarity=0.9999)["advice"].tolist() == ["merge", "prune", "prune"]
 
 
 def test_merge_report_with_nothing_to_say():

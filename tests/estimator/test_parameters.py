@@ -116,7 +116,9 @@ def test_the_documented_type_is_the_declared_one(name):
     else:
         assert parameter.default is None
     assert ("optional" in stated or "None" in (stated + default)) == parameter.metadata["optional"]
-    if isinstance(kind, (kinds.Integer, kinds.Number, kinds.Boolean)):
+    if isinstance(kind, kinds.NumberOrAuto):
+        assert stated == 'float or "auto"'
+    elif isinstance(kind, (kinds.Integer, kinds.Number, kinds.Boolean)):
         assert stated.split(",")[0] == kind.value_type.__name__
     choices = re.findall(r'"([^"]*)"', stated)
     if isinstance(kind, kinds.Choice) and stated != "str":
@@ -124,7 +126,7 @@ def test_the_documented_type_is_the_declared_one(name):
     elif isinstance(kind, Device):
         assert set(choices) <= set(inside(kind))
     else:
-        assert choices == []
+        assert choices == (["auto"] if isinstance(kind, kinds.NumberOrAuto) else [])
 
 
 def test_all_algorithms_are_documented():

@@ -82,6 +82,7 @@ class TestInterruptedPart:
     def test_in_the_middle_it_counts_the_rows_that_it_has_seen(self):
         model, values = self.fitted()
         with pytest.raises(KeyboardInterrupt):
-            model.partial_fit(self.Interrupting(values[200:], 2))
+            # Its rows are read once before the first step, so that they are recognised later.
+            model.partial_fit(self.Interrupting(values[200:], 3))
         assert (model.n_rows_seen_, model.n_steps_, model.stopped_by_) == (400, 4, "interrupt")
         assert model.partial_fit(values[400:]).n_rows_seen_ == 600

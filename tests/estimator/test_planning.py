@@ -9,7 +9,7 @@ from small_table import HOLED, TRUTH, D, N, model
 
 from bpfa import BPFA, ArrayRows, open_rows
 from bpfa.data import HeldOutRows
-from bpfa.estimator import planning
+from bpfa.estimator import planning, visible
 from bpfa.estimator.inputs import Table, new_table
 from bpfa.estimator.parameters import check_parameters
 from bpfa.estimator.planning import (
@@ -17,6 +17,7 @@ from bpfa.estimator.planning import (
     completed_settings,
     first_settings,
     fit_limits,
+    look_at,
     plan_first_part,
     plan_fit,
     plan_next_part,
@@ -84,7 +85,7 @@ class TestSettings:
         variational = first_settings(parameters(algorithm="mf-svi", n_sweeps=4), 20, 3000)
         assert variational.options == {"n_sweeps": 4}
         assert (variational.batch_size, variational.weight_precision) == (20, "all")
-        assert (variational.init, variational.noise) == ("random", "shared")
+        assert (variational.init, variational.noise) == ("principal", "columns")
 
     @pytest.mark.parametrize(
         ("given", "start", "expected"),
@@ -140,7 +141,7 @@ class TestSettings:
 def planned(rows, resumed=None, **given):
     chosen = parameters(**{"batch_size": 100, "max_steps": 3} | given)
     table = Table(rows, None)
-    return plan_fit(table, column_scale(rows, standardize=chosen.standardize), chosen, resumed, n_jobs=None)
+    return plan_fit(look_at(table, chosen, resumed), chosen, resumed, n_jobs=None)
 
 
 class TestPlan:
@@ -174,7 +175,7 @@ class TestPlan:
 
             return note
 
-        monkeypatch.setattr(planning, "HeldOutRows", CountedRows)
+        monkeypatch.setattr(visible, "HeldOutRows", CountedRows)
         monkeypatch.setattr(planning, "choose_start", noted(planning.choose_start))
         monkeypatch.setattr(planning, "column_noise", noted(planning.column_noise))
         plan = planned(ArrayRows(HOLED), held_out=0.2)
@@ -213,8 +214,7 @@ def test_a_fit_is_its_stages_in_their_order():
     estimator = model(max_steps=5)
     checked = check_parameters(estimator.get_params())
     table = new_table(estimator, HOLED)
-    scale = column_scale(table.rows, standardize=True)
-    outcome = run(plan_fit(table, scale, checked, None, n_jobs=None))
+    outcome = run(plan_fit(look_at(table, checked, None), checked, None, n_jobs=None))
     fitted = model(max_steps=5).fit(HOLED)
     np.testing.assert_array_equal(outcome.posterior.features.mean, fitted.posterior_.features.mean)
     assert outcome.settings == fitted.settings_

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from small_table import HIDDEN, HOLED, TRUTH, D, N, X, assert_same_model, model
 
-from bpfa import ArrayRows, open_rows
+from bpfa import BPFA, ArrayRows, BPFAImputer, open_rows
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -29,6 +29,24 @@ class TestFrames:
         np.testing.assert_array_equal(filled.to_numpy(), fitted.impute(HOLED))
         with pytest.raises(ValueError, match="feature names"):
             named.transform(frame.rename(columns={"protein 0": "other"}))
+
+    @pytest.mark.parametrize("kind", [BPFA, BPFAImputer])
+    def test_a_column_of_text_is_named(self, kind):
+        frame = pd.DataFrame(HOLED, columns=list(self.NAMES))
+        mixed = frame.assign(**{"protein 0": [1.0, "n.d.", *[2.0] * (N - 2)]})
+        refused = {
+            r"'donor' is not numbers \('p7' in row 0\); .*X.set_index\('donor'\)": frame.assign(donor="p7"),
+            r"'when' is not numbers \('2020-01-01 00:00:00' in row 0\)": frame.assign(
+                when=pd.Timestamp("2020")
+            ),
+            r"'protein 0' is not numbers \('n\.d\.' in row 1\)": mixed,
+            r"'c' is not numbers .*X.drop\('c'\)": pl.DataFrame({"b": [1.0, 2.0], "c": ["x", "y"]}),
+            r"column 0 is not numbers \('n\.d\.' in row 1\)": mixed.to_numpy(),
+        }
+        for match, data in refused.items():
+            with pytest.raises(ValueError, match=f"X: .*{match}") as caught:
+                kind(2, max_steps=1).fit(data)
+            assert "\n" not in str(caught.value)
 
     def test_polars(self, fitted):
         frame = pl.DataFrame(

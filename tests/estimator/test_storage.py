@@ -135,10 +135,10 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def test_later_schema_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "SCHEMA", 3)
+    monkeypatch.setattr(storage, "SCHEMA", 4)
     write_model(tmp_path / "a", {}, {})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="schema '3', from a later bpfa; this one reads up to 2"):
+    with pytest.raises(ValueError, match="schema '4', from a later bpfa; this one reads up to 3"):
         read_model(tmp_path / "a")
 
 

@@ -9,7 +9,7 @@ from small_table import HOLED, N, model
 from bpfa import ArrayRows, Checkpoint
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import check_parameters
-from bpfa.estimator.planning import column_scale, plan_fit
+from bpfa.estimator.planning import look_at, plan_fit
 from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Standing
@@ -27,7 +27,7 @@ def planned(**parameters):
     rows = ArrayRows(HOLED)
     checked = check_parameters(model(**{"max_steps": N_STEPS} | parameters).get_params())
     names = np.array(list("abcdef"), dtype=object)
-    return plan_fit(Table(rows, names), column_scale(rows, standardize=True), checked, None, n_jobs=None)
+    return plan_fit(look_at(Table(rows, names), checked, None), checked, None, n_jobs=None)
 
 
 def raise_at(step, error):

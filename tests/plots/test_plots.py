@@ -2,6 +2,7 @@
 
 import sys
 from copy import copy
+from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
@@ -64,6 +65,31 @@ def test_the_columns_with_the_largest_loadings_are_shown(model):
     assert [label.get_text() for label in ax.get_yticklabels()] == largest
     assert ax.get_images()[0].get_array().shape == (3, 2)
     assert ax.get_ylabel() == "3 of 6 columns"
+
+
+def overlapping(labels):
+    """Return whether any two neighbouring labels overlap, once they are drawn."""
+    labels[0].figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in labels]
+    return any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize("given_axes", [False, True])
+def test_forty_components_of_columns_with_long_names_are_legible(given_axes):
+    names = [f"a channel with a long name, number {d} (CD{d})" for d in range(60)]
+    rows = pandas.DataFrame(draw_data(300, 60, 40, g_o=25.0, g_w=1.0, seed=0).y, columns=names)
+    many = BPFA(45, max_steps=3, noise="shared", random_state=0).fit(rows)
+    many.n_components_used_ = 45
+    axes = plt.subplots(1, 2, figsize=(9, 6), layout="constrained")[1][0] if given_axes else None
+    ax = plot_components(many, n=40, ax=axes)
+    across = [label.get_text() for label in ax.get_xticklabels()]
+    assert across[:2] == (["bpfa0", "bpfa4"] if given_axes else ["bpfa0", "bpfa1"])
+    assert not overlapping(ax.get_xticklabels())
+    assert not overlapping(ax.get_yticklabels())
+    assert all(label.get_text().startswith("a channel") for label in ax.get_yticklabels())
+    assert len({label.get_text() for label in ax.get_yticklabels()}) == 30
+    # The matrix has most of the figure, whatever the names.
+    assert ax.get_window_extent().width > (0.2 if given_axes else 0.5) * ax.figure.bbox.width
 
 
 def test_usage(model):
@@ -133,7 +159,8 @@ def test_coverage_of_given_entries(model, X):
     hidden = np.zeros(X.shape, dtype=bool)
     hidden[:, 1] = X["b"].notna()
     ax = plot_coverage(model, X, hidden, n_draws=39)
-    assert ax.get_ylabel() == f"Coverage of {X['b'].notna().sum():,} held-out entries"
+    assert ax.get_ylabel() == f"Coverage of {X['b'].notna().sum():,} entries"
+    assert ax.get_title() == "Entries seen in the fit; others are covered less"
 
 
 def test_residuals(model, X):

@@ -13,6 +13,7 @@ from bpfa.images.files import Picture
 from bpfa.report import image_report, model_report
 from bpfa.report.charts import line_chart, ticks
 from bpfa.report.pictures import MAX_BYTES, atom, colour_map, frame, grey, picture_uri
+from bpfa.report.table import hole_section
 
 pytest.importorskip("jinja2")
 Image = pytest.importorskip("PIL.Image")
@@ -62,7 +63,7 @@ def test_patches_that_are_not_square(tmp_path):
     values = RNG.normal(size=(20, 16))
     result = inpaint(values, values > 1, patch_size=(3, 5), n_components=4, max_steps=5, random_state=0)
     page = image_report(result, Picture(tmp_path / "a.npy", values))
-    addresses = re.findall(r'<img src="([^"]*)" alt="Feature \d+"', page)
+    addresses = re.findall(r'<img src="([^"]*)" alt="bpfa\d+"', page)
     assert len(addresses) == result.model.n_components_used_ > 0
     for address, component in zip(addresses, result.model.components_, strict=False):
         np.testing.assert_array_equal(pixels_of(address), atom(component, (3, 5)))
@@ -91,20 +92,77 @@ def test_models():
     assert "<b>bold" not in page
     assert "&lt;b&gt;bold" in page
     assert page.count('<li data-use="') == model.n_components_used_
-    assert page.count("<figcaption>") == 4
+    # Four curves of the fit, and the noise of the columns.
+    assert page.count("<figcaption>") == 5
     assert "bpfa.BPFA(held_out=0.1, max_steps=60, n_components=6" in page
     plain = model_report(bpfa.BPFA(6, max_steps=5, random_state=0).fit(y), title="m.bpfa")
-    assert plain.count("<figcaption>") == 2
+    assert plain.count("<figcaption>") == 3
+    assert "<h3>bpfa0 " in plain
+    assert "Feature 0" not in plain
 
 
 def test_the_columns_shown_are_those_that_weigh_most():
     y = np.array([1.0, 0, 0, 5, 0, -3]) * RNG.normal(size=(200, 1)) + 0.1 * RNG.normal(size=(200, 6))
     model = bpfa.BPFA(4, max_steps=50, standardize=False, random_state=0).fit(y)
     first = model_report(model, title="m").split("<li ")[1]
-    shown = re.findall(r'<th scope="row" title="(\d)"', first)
+    shown = re.findall(r'<th scope="row" title="x(\d)"', first)
     signs = re.findall(r'class="(plus|minus)"', first)
     assert shown[:3] == ["3", "5", "0"]
     assert signs[0] == signs[2] != signs[1]
+
+
+@pytest.fixture(scope="module")
+def holed():
+    y = bpfa.draw_data(400, 30, 4, g_o=100.0, g_w=1.0, seed=0).y
+    y[:40, 7] = np.nan
+    return y
+
+
+def test_the_noise_of_every_column_is_shown(holed):
+    model = bpfa.BPFA(4, max_steps=20, random_state=0).fit(holed)
+    page = model_report(model, title="m")
+    share = model.noise_std_ / model.scale_
+    listed = re.findall(r'title="x(\d+)"', page.split("noisiest columns")[1].split("</table>")[0])
+    # There are more than can be listed: the noisiest ones are, and a histogram shows all.
+    assert [int(d) for d in listed] == np.argsort(-share, kind="stable")[:16].tolist()
+    assert "All 30 columns" in page
+    few = model_report(bpfa.BPFA(2, max_steps=5, random_state=0).fit(holed[:, :8]), title="m")
+    every = re.findall(r'title="x(\d)"', few.split("Every column")[1].split("</table>")[0])
+    assert [int(d) for d in every] == list(range(8))
+
+
+def test_what_is_known_of_the_data(holed):
+    model = bpfa.BPFA(4, max_steps=60, held_out=0.1, random_state=0).fit(holed)
+    page = model_report(model, holed, title="m")
+    explained = model.variance_explained(holed)
+    covered = model.calibration(holed)["coverage"].iloc[-1]
+    assert f"<dd>{explained['variance_explained'][1]:.1%}</dd>" in page
+    assert f"cover {covered:.1%} of them. The fit has not seen these entries" in page
+    assert (
+        "40 of 12,000 entries are missing (0.3%), in 1 of 30 columns. 360 of 400 rows are complete." in page
+    )
+    listed = page.split("Share missing, by column")[1].split("</table>")[0]
+    assert re.findall(r'title="(x\d+)"', listed) == ["x7"]
+    assert ">10.0%<" in listed
+    complete = model_report(model, np.nan_to_num(holed), title="m")
+    assert "None of 400 x 30 entries is missing." in complete
+
+
+def test_figures_of_entries_that_the_fit_has_seen_say_so(holed):
+    model = bpfa.BPFA(4, max_steps=20, random_state=0).fit(holed)
+    page = model_report(model, holed, title="m")
+    assert "Variance explained, seen in the fit" in page
+    assert "the fit has learned from these entries, so that both numbers are too good" in page
+    assert 'class="note warning"' in page
+
+
+def test_a_map_of_the_holes(holed):
+    section = hole_section(
+        bpfa.BPFA(4, max_steps=1, random_state=0).fit(holed), holed, [str(d) for d in range(30)]
+    )
+    cells = re.findall(r'<rect x="(\d+)" y="(\d+)" width="1" height="1" fill-opacity="([\d.]+)"', section.map)
+    # The first tenth of 400 rows, in the only column with holes.
+    assert cells == [("7", str(y), "1.00") for y in range(4)]
 
 
 def test_large_pictures_become_small():

@@ -56,7 +56,7 @@ def pages(tmp_path_factory):
     (folder / "image.html").write_text(page, encoding="utf-8")
     y = bpfa.draw_data(300, 12, 5, g_o=100.0, g_w=1.0, seed=0).y * rng.uniform(1, 9, 12)
     model = bpfa.BPFA(10, max_steps=60, held_out=0.1, random_state=0).fit(y)
-    (folder / "model.html").write_text(model_report(model, title="m.bpfa"), encoding="utf-8")
+    (folder / "model.html").write_text(model_report(model, y, title="m.bpfa"), encoding="utf-8")
     return folder
 
 

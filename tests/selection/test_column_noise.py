@@ -40,11 +40,13 @@ def test_shared_noise_is_one_share_of_every_scale(data):
 
 
 def test_entries_are_predicted_better_than_with_one_noise_level(data):
-    scores = {noise: fit(data, noise=noise).held_out_score(data) for noise in ("columns", "shared")}
+    models = {noise: fit(data[:1000], noise=noise) for noise in ("columns", "shared")}
+    scores = {noise: model.held_out_score(data[1000:]) for noise, model in models.items()}
     assert scores["columns"].log_likelihood > scores["shared"].log_likelihood + 0.1
     assert scores["columns"].mse < scores["shared"].mse
 
 
+@pytest.mark.filterwarnings("ignore::bpfa.SeenInFitWarning")
 def test_squared_error_is_in_units_of_the_scales(data):
     """By the definition: from the entries that `impute` fills in, without those units."""
     model = fit(data)

@@ -20,8 +20,8 @@ SHAPES = [
     # The precision matrices of so many features, one for each column, would take 152 MB.
     ((16_428, 350), (233, "factorised", "principal")),
     ((10**7, 64), (42, "joint", "principal")),
-    # A covariance of so many columns takes too long to decompose.
-    ((1000, 5000), (256, "factorised", "random")),
+    ((1000, 5000), (256, "factorised", "principal")),
+    ((50, 4384), (33, "joint", "principal")),
 ]
 
 

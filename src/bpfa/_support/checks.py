@@ -53,14 +53,14 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 def check_array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
     """Return `value` as a finite float64 array of this shape, in which None stands for any length."""
     array = as_real_array(name, value)
-    expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
     if array.ndim != len(shape) or any(
         n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
     ):
+        expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
         raise ValueError(f"{name}: shape {array.shape}, expected {expected}")
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ValueError(f"{name}: {array[where]} at {where}; expected finite numbers")
     return array
 

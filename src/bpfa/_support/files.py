@@ -201,7 +201,9 @@ def _empty_file_beside(path: Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"{path}: a folder; expected the name of a file")
     unique = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = path.with_name(f"{_beginning(path)}{unique}.part{path.suffix}")
+    # Of a compressed file the suffix has two parts, such as .csv.gz.
+    suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+    temporary = path.with_name(f"{_beginning(path)}{unique}.part{suffix}")
     try:
         temporary.open("xb").close()
     except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack
@@ -12,6 +14,8 @@ from bpfa._support.threads import one_blas_thread
 
 __all__ = ["gaussian_draws", "moved_precisions"]
 
+# BLAS libraries use one thread for matrices of at most this size, for which more would not pay.
+ALWAYS_ONE_THREAD = 32
 _POTRF = scipy.linalg.cython_lapack.__pyx_capi__["dpotrf"]
 _TRSV = scipy.linalg.cython_blas.__pyx_capi__["dtrsv"]
 
@@ -34,8 +38,9 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
            [0.25, 0.25, 0.25]])
     """
     columns = np.empty(h.shape[::-1])
-    # The compiled loop over columns has threads of its own; LAPACK must not start more in each of them.
-    with one_blas_thread():
+    # The compiled loop over columns has threads of its own; LAPACK must not start more in each of them. For
+    # small matrices it starts none, and telling it not to would take longer than the draws.
+    with one_blas_thread() if len(h) > ALWAYS_ONE_THREAD else nullcontext():
         bad = _native.gaussian_draws(
             _POTRF,
             _TRSV,

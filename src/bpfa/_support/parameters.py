@@ -24,6 +24,7 @@ __all__ = [
     "IntegerOrPair",
     "Kind",
     "Number",
+    "NumberOrAuto",
     "Seed",
     "Threads",
     "check_value",
@@ -83,6 +84,29 @@ class Number:
     def check(self, name: str, value: Any) -> float:
         """Return the value as a float."""
         return check_number(name, value, low=self.low, high=self.high, open_low=self.open_low)
+
+
+@dataclass(frozen=True)
+class NumberOrAuto(Number):
+    """A finite number in a range, or "auto"."""
+
+    value_type: ClassVar[type] = str
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as a float, or "auto"."""
+        if isinstance(value, str) and value == "auto":
+            return value
+        try:
+            return super().check(name, value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}, or 'auto'") from None
+
+    def from_text(self, text: str) -> Any:
+        """Return the number that a text stands for, or the text itself if it is not a number."""
+        try:
+            return float(text)
+        except ValueError:
+            return text
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +110,10 @@ class Stream:
 
     def generator(self, step: int) -> np.random.Generator:
         """Return a NumPy generator for those draws of one step that belong to no row."""
-        counter = np.array([0, GENERATOR << 16, step >> 32, step & 0xFFFFFFFF], dtype=np.uint32)
-        return np.random.default_rng(philox4x32(counter, self.key))
+        counter = np.array([[0, GENERATOR << 16, step >> 32, step & 0xFFFFFFFF]], dtype=np.uint32)
+        # The compiled `philox4x32`, which takes a tenth of the time.
+        _native.philox4x32(counter, self.key)
+        return np.random.default_rng(counter[0])
 
     def globals(self, step: int) -> GlobalDraws:
         """Return the random numbers of the global variables at one step, the same on every device."""
@@ -174,6 +177,11 @@ class GlobalDraws:
         # Marsaglia & Tsang, "A simple method for generating gamma variables", ACM Transactions on
         # Mathematical Software 26 (2000). Each attempt takes a normal and a uniform number.
         shapes = np.asarray(shape, dtype=np.float64)
+        if shapes.size and shapes.min() >= 1 and np.isfinite(shapes).all():
+            at_once = self._accepted_at_once(shapes)
+            if at_once is not None:
+                self.n_calls += 1
+                return at_once
         small = shapes < 1
         d = np.ravel(np.where(small, shapes + 1, shapes)) - 1 / 3
         c = 1 / np.sqrt(9 * d)
@@ -196,6 +204,18 @@ class GlobalDraws:
         draws = draws.reshape(shapes.shape)
         return np.where(small, draws * boost ** (1 / np.where(small, shapes, 1.0)), draws)
 
+    def _accepted_at_once(self, shapes: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return gamma numbers with shapes >= 1 if all first attempts are accepted, as they usually are."""
+        d = np.ravel(shapes) - 1 / 3
+        words = self._words(np.arange(d.size), attempt=0)
+        normal = ndtri(_uniform_numbers(words[:, 0]))
+        v = (1 + 1 / np.sqrt(9 * d) * normal) ** 3
+        if v.min() <= 0:
+            return None
+        bound = 0.5 * normal**2 + d - d * v + d * np.log(v)
+        accepted = np.log(_uniform_numbers(words[:, 1])) < bound
+        return (d * v).reshape(shapes.shape) if accepted.all() else None
+
     def integers(self, high: int) -> int:
         """Return an integer from 0 to high - 1."""
         return int(self._uniform(1)[0] * high)
@@ -205,7 +225,7 @@ class GlobalDraws:
         return float(self.standard_gamma(np.array([shape]))[0])
 
     def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        n = int(np.prod(size))
+        n = prod(size) if isinstance(size, tuple) else size
         words = self._words(np.arange(-(-n // 4)), attempt=0)
         self.n_calls += 1
         return _uniform_numbers(words.ravel()[:n]).reshape(size)

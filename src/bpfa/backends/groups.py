@@ -1,4 +1,4 @@
-"""What a device offers for groups of like rows (docs/math.md section 18).
+"""What a device offers for groups of like rows (docs/math.md section 19).
 
 A device implements `GroupKernels`. The methods that are not abstract suit devices that work on arrays in the
 memory of the host; another device overrides `average_patches`, so that a whole round stays in its memory.

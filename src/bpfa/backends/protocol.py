@@ -7,7 +7,7 @@ To add a backend, add a folder with a module `backend.py` that implements `Backe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
@@ -21,9 +21,12 @@ from bpfa.backends.groups import GroupKernels
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
+from bpfa.data.prepared import prepared
+from bpfa.model.collapsed import MissingEntries, add_draws
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
+from bpfa.model.view import GlobalView
 
 __all__ = ["Backend", "MakeStep", "PlacedPosterior", "Step", "Workspace"]
 
@@ -72,7 +75,7 @@ class Workspace:
 
     def place_rows(self, rows: Rows) -> Any:
         """Return rows that will be visited many times in the memory where the run needs them."""
-        return rows
+        return prepared(rows)
 
     def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
         """Return what `make_step` returns; a device may replay a recording of the step instead."""
@@ -111,6 +114,19 @@ class Backend(ABC):
     @abstractmethod
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return `bpfa.model.marginals.signal`: the entries of rows given which features are on."""
+
+    def add_draws(
+        self,
+        found: MissingEntries,
+        views: Sequence[GlobalView],
+        batch: Batch,
+        stream: Stream,
+        n_sweeps: int,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        """Do what `bpfa.model.collapsed.add_draws` does, on `n_jobs` threads if the backend has threads."""
+        add_draws(found, views, batch, stream, n_sweeps)
 
     def problem(self) -> str | None:
         """Return why no device of this kind can be used and what to do about it, or None if one can."""

@@ -20,6 +20,7 @@ from bpfa._support.parameters import (
     Integer,
     Kind,
     Number,
+    NumberOrAuto,
     Seed,
     check_value,
     declarations,
@@ -90,6 +91,8 @@ def _library_option(parameter: Field[Any]) -> inspect.Parameter:
     value_type = kind.value_type if default is not None else kind.value_type | None
 
     def check(value: Any) -> Any:
+        if isinstance(kind, NumberOrAuto):
+            value = kind.from_text(value)
         try:
             return check_value(parameter, value)
         except (TypeError, ValueError) as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import csv
+import io
 import re
 import shlex
 from pathlib import Path
@@ -40,9 +43,44 @@ DEMO = library_options(RestorationOptions, "random_state", "n_jobs")
 TABLE = (
     option(
         "columns",
+        list[str] | None,
+        None,
+        metavar="NAMES",
+        help="Columns or channels to use, separated by commas; quote a name that contains one: "
+        "'\"a,b\",c'. [default: all, or the model's]",
+    ),
+    option(
+        "exclude",
+        list[str] | None,
+        None,
+        metavar="NAMES",
+        help="Columns or channels to leave out. Channels of time and event length are left out unless "
+        "--columns names them.",
+    ),
+    option(
+        "index",
+        list[str] | None,
+        None,
+        metavar="NAMES",
+        help="Columns with names of rows, which are not data. [default: the first column if it holds text or "
+        "has no name; the index of .parquet]",
+    ),
+    option("no_index", bool, False, "--no-index", help="No column holds names of rows."),
+    option(
+        "separator",
         str | None,
         None,
-        help="Columns or channels to use, separated by commas. [default: all, or the model's]",
+        help="Character between the fields of .csv or .tsv, 'tab', or 'space'. [default: found out]",
+    ),
+    option(
+        "decimal", str | None, None, help="'.' or ',' in the numbers of .csv or .tsv. [default: found out]"
+    ),
+    option(
+        "header",
+        bool | None,
+        None,
+        "--header/--no-header",
+        help="Whether the first line of .csv or .tsv holds names of columns. [default: found out]",
     ),
     option("key", str | None, None, help="Name of the array in .npz, .h5 or .zarr."),
     option("layer", str | None, None, help="Layer of .h5ad. [default: X]"),
@@ -65,7 +103,7 @@ MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "ma
 RUN_NAMES = ("random_state", "n_jobs", "device")
 
 FIT = (
-    *library_options(Parameters, *MODEL_NAMES, "held_out", "patience", "revise"),
+    *library_options(Parameters, *MODEL_NAMES, "sparse", "held_out", "patience", "revise"),
     option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
     option(
         "checkpoint_every",
@@ -129,10 +167,10 @@ def command_line(context: typer.Context) -> str:
 
 
 def in_terms_of_options(text: str) -> str:
-    """Return a message of the library with the names of command-line options instead of parameters.
+    r"""Return a message of the library with the names of command-line options instead of parameters.
 
-    Parameters are recognised at the beginning of a message, where they are followed by their value or by a
-    colon, and a choice of columns anywhere.
+    Parameters of the library are recognised at the beginning of a message, where they are followed by their
+    value or by a colon. Those that say how a table is read are recognised anywhere if they have a value.
 
     Examples
     --------
@@ -142,27 +180,53 @@ def in_terms_of_options(text: str) -> str:
     '--revise: nothing is held out to judge a change by; expected --held-out > 0'
     >>> in_terms_of_options("layer: not an option of .npy files; expected no options")
     '--layer: not an option of .npy files; expected no options'
-    >>> in_terms_of_options("t.csv: column 'a' is not numbers; expected a choice such as columns=['b', 'c']")
-    "t.csv: column 'a' is not numbers; expected a choice such as --columns 'b,c'"
+    >>> in_terms_of_options("t.csv: column 'a' is not numbers; expected numbers, or exclude=['a', 'b,c']")
+    't.csv: column \'a\' is not numbers; expected numbers, or --exclude \'a,"b,c"\''
     """
-    text = re.sub(r"columns=\[(.*?)\]", _columns, text)
-    names = {name: f"--{own.replace('_', '-')}" for own, name in LIBRARY_NAMES.items()}
-    names |= {shared.name: f"--{shared.name}" for shared in TABLE}
     begin = re.match(r"(\w+)([=:])", text)
-    if begin is None or begin[1] not in names:
-        return text
+    if begin is None or begin[1] not in FLAGS:
+        return _with_options_of_tables(text)
     name, sign, rest = begin[1], begin[2], text[begin.end() :]
     if sign == ":":
-        return f"{names[name]}:{rest}"
+        if rest.startswith(" not an option of"):
+            what, expected, others = rest.partition("; expected ")
+            rest = what + expected + re.sub(r"\w+", lambda word: FLAGS.get(word[0], word[0]), others)
+        return f"{FLAGS[name]}:{_with_options_of_tables(rest)}"
     # Only names that contain an underscore can be told from ordinary words.
-    for other, flag in names.items():
+    for other, flag in FLAGS.items():
         if "_" in other:
             rest = re.sub(rf"\b{other}\b", flag, rest)
-    # A flag is either given or not, and has no value to show.
-    return names[name] + (rest.removeprefix("True") if rest.startswith("True:") else f" {rest}")
+    value, colon, what = rest.partition(":")
+    # A flag is either given or not, and has no value to show; and None means that an option was not given.
+    shown = "" if value in ("True", "None") else f" {value}"
+    return FLAGS[name] + shown + colon + _with_options_of_tables(what)
 
 
-def _columns(choice: re.Match[str]) -> str:
-    """Return a list of columns as the value of an option."""
-    names = re.findall(r"'([^']*)'", choice[1])
-    return f"--columns {','.join(names)!r}"
+FLAGS = {name: f"--{own.replace('_', '-')}" for own, name in LIBRARY_NAMES.items()}
+FLAGS |= {shared.name: f"--{shared.name.replace('_', '-')}" for shared in TABLE} | {"channels": "--columns"}
+QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+OF_TABLES = re.compile(
+    r"\b(columns|channels|index|exclude|separator|decimal|header|absent|key|layer)="
+    rf"(\[(?:{QUOTED}|[^\]'\"])*\]|{QUOTED}|True|False|\.\.\.)"
+)
+OPENED = re.compile(r"(?:bpfa\.)?open_rows\(\w+, ([^()]*)\)")
+
+
+def _with_options_of_tables(text: str) -> str:
+    """Return a message with options of a command in place of the arguments that say how a table is read."""
+    return OF_TABLES.sub(_option, OPENED.sub(r"\1", text))
+
+
+def _option(argument: re.Match[str]) -> str:
+    """Return an argument of Python, with its value, as an option of a command."""
+    flag, value = FLAGS[argument[1]], argument[2]
+    if value in ("True", "False"):
+        return flag if value == "True" else f"--no-{flag.removeprefix('--')}"
+    if value == "...":
+        return f"{flag} ..."
+    given = ast.literal_eval(value)
+    names = io.StringIO()
+    csv.writer(names, lineterminator="").writerow(given if isinstance(given, list) else [given])
+    text = names.getvalue() if isinstance(given, list) else given
+    quoted = shlex.quote(text)
+    return f"{flag} {quoted if quoted != text else repr(text)}"

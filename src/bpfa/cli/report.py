@@ -7,15 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from bpfa.cli.declared import takes
+from bpfa.cli.declared import option, takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import OUTPUT
+from bpfa.cli.options import JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
+from bpfa.cli.tablefiles import Table
 
 __all__ = ["report"]
 
 
-@takes(*OUTPUT)
+DATA = option(
+    "source",
+    Path | None,
+    None,
+    "--data",
+    help="Table, for example that of the fit: the page then shows how well the model predicts it.",
+)
+
+
+@takes(DATA, *TABLE, *JOBS, *OUTPUT)
 def report(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")],
@@ -23,12 +33,15 @@ def report(
         Path | None,
         typer.Argument(metavar="[OUT]", help="Page to write. [default: MODEL with the suffix .html]"),
     ] = None,
+    *,
+    source: Path | None,
     **options: Any,
 ) -> None:
     """Write a page about a model.
 
-    The page shows the features, how often they are used, and how the fit went. It is one file, which any
-    browser opens without a network.
+    The page shows the features, how often they are used, the noise of the columns, and how the fit went. With
+    --data, it also shows how well the model predicts entries of a table, how often its intervals are right,
+    and where entries are missing. It is one file, which any browser opens without a network.
     """
     from bpfa import BPFA
     from bpfa.report import model_report
@@ -36,8 +49,11 @@ def report(
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     target = model.with_suffix(".html") if target is None else target
     outputs.keep("MODEL", model)
-    fitted = BPFA.load(model)
-    page = model_report(fitted, title=model.name)
+    if source is not None:
+        outputs.keep("--data", source)
+    fitted = BPFA.load(model).set_params(**fit_settings(context))
+    data = None if source is None else Table.open(context, fitted).rows
+    page = model_report(fitted, data, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     messenger.result("report", {"written": {"report": target}}, f"report  {target}")

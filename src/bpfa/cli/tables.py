@@ -15,7 +15,7 @@ from bpfa.cli.messages import Messenger
 from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.signals import EndedBySignal, interrupted_by_signals
-from bpfa.cli.tablefiles import Table, check_table, write_table
+from bpfa.cli.tablefiles import Table, check_table
 from bpfa.data import Batch, Rows
 from bpfa.data.mapped import MappedRows
 from bpfa.estimator.overwriting import saved_steps
@@ -25,7 +25,9 @@ __all__ = ["fit", "impute", "transform"]
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="IN", help="Table: .npy .npz .csv .tsv .parquet .h5 .h5ad .zarr .fcs"),
+    typer.Argument(
+        metavar="IN", help="Table: .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .h5ad .zarr .fcs"
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")]
 Target = Annotated[Path, typer.Argument(metavar="OUT", help="Table to write.")]
@@ -136,7 +138,8 @@ def _kept_step(model: Any, name: str) -> float | None:
 def transform(context: typer.Context, model: Model, source: Source, target: Target, **options: Any) -> None:
     """Write which features each row uses.
 
-    OUT holds the weights of the features, one line for each row: .npy, .npz (sparse), .csv, .tsv or .parquet.
+    OUT holds the weights of the features, one line for each row: .npy, .npz (sparse), .csv, .tsv, .csv.gz,
+    .tsv.gz or .parquet. Text files and .parquet also hold the names of the rows, if there are any.
     """
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     outputs.keep("MODEL", model)
@@ -149,7 +152,7 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     with messenger.bar("transform", table.rows.n_rows) as bar:
         weights = fitted.transform(_WatchedRows(table.rows, bar))
     names = list(fitted.get_feature_names_out())
-    outputs.add("OUT", target, lambda path: write_table(path, weights, names))
+    outputs.add("OUT", target, lambda path: table.write(path, weights, names, own_names=True))
     outputs.write()
     document = {"written": {"weights": target}, "rows": weights.shape[0], "features": weights.shape[1]}
     line = f"{weights.shape[0]:,} rows x {weights.shape[1]} features · {messenger.seconds:.1f} s"
@@ -162,8 +165,9 @@ def impute(
 ) -> None:
     """Fill in the missing entries of a table.
 
-    OUT is .npy, .npz, .csv, .tsv or .parquet; columns that were not used are copied from table to table. If
-    both files are .h5ad, OUT is a copy of IN with layers["bpfa_imputed"], obsm["X_bpfa"],
+    OUT is .npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz or .parquet; names of rows, and columns that were not
+    used, are copied from table to table. A text file keeps its separator and its decimal commas. If both
+    files are .h5ad, OUT is a copy of IN with layers["bpfa_imputed"], obsm["X_bpfa"],
     varm["bpfa_components"] and uns["bpfa"].
     """
     messenger, outputs = Messenger.of(context), Outputs.of(context)
@@ -181,7 +185,7 @@ def impute(
         filled, spread = fitted.impute(watched, return_std=True)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
-        outputs.add("--std", std, lambda path: write_table(path, spread, table.names))
+        outputs.add("--std", std, lambda path: table.write(path, spread, table.rows.column_names))
     with messenger.bar("write", None):
         outputs.write()
     n_filled = watched.n_missing - int(np.isnan(filled).sum())

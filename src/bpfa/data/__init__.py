@@ -3,17 +3,19 @@
 from bpfa.data.blocks import sequential
 from bpfa.data.concat import ConcatRows
 from bpfa.data.formats.anndata import AnnDataRows
+from bpfa.data.formats.delimited import TextRows, read_csv
 from bpfa.data.formats.fcs import FCSRows
 from bpfa.data.formats.files import FileRows
 from bpfa.data.formats.hdf5 import HDF5Rows
 from bpfa.data.formats.memmap import MemmapRows
 from bpfa.data.formats.parquet import ParquetRows
 from bpfa.data.formats.sparse import SparseRows
-from bpfa.data.formats.tables import TableRows, read_csv
+from bpfa.data.formats.tables import TableRows
 from bpfa.data.formats.zarr import ZarrRows
-from bpfa.data.held_out import HeldOutRows
+from bpfa.data.held_out import FewHeldOutRows, HeldOutRows
 from bpfa.data.mapped import MappedRows
 from bpfa.data.open import as_rows, open_rows
+from bpfa.data.row_names import RowNames
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
 from bpfa.data.scaling import ColumnMoments, Scale, StandardisedRows, column_moments
 from bpfa.data.shuffle import batch_ids, read_batches, sample_ids
@@ -26,12 +28,14 @@ __all__ = [
     "ColumnMoments",
     "ConcatRows",
     "FCSRows",
+    "FewHeldOutRows",
     "FileRows",
     "HDF5Rows",
     "HeldOutRows",
     "MappedRows",
     "MemmapRows",
     "ParquetRows",
+    "RowNames",
     "RowSource",
     "Rows",
     "Scale",
@@ -40,6 +44,7 @@ __all__ = [
     "SparseRows",
     "StandardisedRows",
     "TableRows",
+    "TextRows",
     "Visits",
     "ZarrRows",
     "as_rows",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data.formats.files import even_chunk_edges
+from bpfa.data.row_names import RowNames
 from bpfa.data.rows import Batch, Rows, RowSource, as_source
 
 __all__ = ["ConcatRows"]
@@ -66,6 +67,10 @@ class ConcatRows(RowSource):
             if max(start - first, 0) < min(stop - first, source.n_rows)
         ]
         return _joined(batches, self.n_columns, np.arange(start, stop), np.arange(stop - start))
+
+    def row_names(self) -> RowNames | None:
+        """Return the names of all rows, or None if those of some source have none."""
+        return RowNames.joined([source.row_names() for source in self._sources])
 
     def _joined_chunk_edges(self) -> NDArray[np.int64] | None:
         """Return the edges of all sources, or None if all of them are in memory.

@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.data.row_names import RowNames
 from bpfa.data.rows import Batch, Rows, RowSource, as_source
 
 __all__ = ["MappedRows"]
@@ -40,6 +41,7 @@ class MappedRows(RowSource):
             chunk_edges=self.rows.chunk_edges,
             column_names=self.rows.column_names,
         )
+        self.reading = self.rows.reading
 
     @abstractmethod
     def mapped(self, batch: Batch) -> Batch:
@@ -52,3 +54,7 @@ class MappedRows(RowSource):
     def read(self, start: int, stop: int) -> Batch:
         """Return the rows from `start` up to `stop`, which is not included."""
         return self.mapped(self.rows.read(start, stop))
+
+    def row_names(self) -> RowNames | None:
+        """Return the names of the rows of the other source."""
+        return self.rows.row_names()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,15 @@ from scipy import sparse
 
 from bpfa.data.concat import ConcatRows
 from bpfa.data.formats.anndata import AnnDataRows
+from bpfa.data.formats.delimited import TextRows
 from bpfa.data.formats.fcs import FCSRows
 from bpfa.data.formats.files import existing_path, key_of_matrix, name_file_in_errors
 from bpfa.data.formats.hdf5 import HDF5Rows
 from bpfa.data.formats.memmap import MemmapRows
 from bpfa.data.formats.parquet import ParquetRows
 from bpfa.data.formats.sparse import SparseRows
-from bpfa.data.formats.tables import TableRows, read_csv
+from bpfa.data.formats.tables import TableRows
+from bpfa.data.formats.text import TEXT_SUFFIXES, text_suffix
 from bpfa.data.formats.zarr import ZarrRows
 from bpfa.data.rows import ArrayRows, Rows, RowSource, as_source
 
@@ -31,24 +33,29 @@ def open_rows(source: Any, **options: Any) -> RowSource:
 
     Files are read while rows are needed, so that a large file needs no more memory than a small one; only
     .npz, .csv and .tsv files are read into memory as a whole. NaN, NA and null mean missing, and infinity is
-    refused when it is read.
+    refused when it is read. Names of rows are not data; `row_names()` of the result returns them. What was
+    found out about a file is in `reading` of the result, and the logger "bpfa" reports it.
 
     Parameters
     ----------
     source : path, list of paths, or object
-        The suffix of a path gives the kind of file: .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .h5ad,
-        .zarr or .fcs. The rows of several files follow one another. An object may be an array, a
-        `numpy.memmap`, a sparse matrix of SciPy, a data frame of pandas or polars, an `h5py.Dataset`, a
+        The suffix of a path gives the kind of file: .npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .h5,
+        .hdf5, .h5ad, .zarr or .fcs. The rows of several files follow one another. An object may be an array,
+        a `numpy.memmap`, a sparse matrix of SciPy, a data frame of pandas or polars, an `h5py.Dataset`, a
         `zarr.Array` or an `anndata.AnnData`.
     **options
         Depending on the kind of source:
 
         - `key`, the name of an array, for .npz, HDF5 and Zarr;
-        - `columns`, a list of names, for tables: .csv, .tsv, .parquet and data frames;
+        - `columns` and `exclude`, lists of names of columns to use and to leave out, and `index`, the columns
+          with names of rows, for tables: .csv, .tsv, .parquet and data frames (see `TextRows`, `ParquetRows`
+          and `TableRows`);
+        - `separator`, `decimal` and `header` for .csv and .tsv, as far as they should not be found out (see
+          `TextRows`);
         - `absent`, "missing" or "zero", what it means if a sparse matrix does not store an entry (see
           `SparseRows`);
         - `layer`, the name of a layer of AnnData;
-        - `channels` and `cofactor` for FCS files (see `FCSRows`).
+        - `channels`, `exclude` and `cofactor` for FCS files (see `FCSRows`).
 
     Returns
     -------
@@ -62,10 +69,14 @@ def open_rows(source: Any, **options: Any) -> RowSource:
     >>> open_rows("a.doc")
     Traceback (most recent call last):
     ...
-    ValueError: a.doc: suffix '.doc'; expected one of .npy .npz .csv .tsv .parquet .h5 .hdf5 .h5ad .zarr .fcs
+    ValueError: a.doc: suffix '.doc'; expected one of .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .hdf5 \
+.h5ad .zarr .fcs
     """
     if _is_path(source):
-        return _open(*_path_opener(source), source, options)
+        rows = _open(*_path_opener(source), source, options)
+        if rows.reading is not None:
+            logging.getLogger("bpfa").info("reading %s: %s", source, rows.reading)
+        return rows
     if isinstance(source, (list, tuple)) and (not source or any(map(_is_path, source))):
         if not all(map(_is_path, source)):
             raise TypeError("source: a list of paths and other objects; expected only paths")
@@ -161,16 +172,10 @@ def _shapes_in_npz(file: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def open_tsv(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> RowSource:
-    """Read a file whose columns are separated by tabs, like `read_csv`."""
-    return read_csv(path, columns, separator="\t")
-
-
 BY_SUFFIX: dict[str, Callable[..., RowSource]] = {
     ".npy": MemmapRows,
     ".npz": open_npz,
-    ".csv": read_csv,
-    ".tsv": open_tsv,
+    **dict.fromkeys(TEXT_SUFFIXES, TextRows),
     ".parquet": ParquetRows,
     ".h5": HDF5Rows,
     ".hdf5": HDF5Rows,
@@ -187,11 +192,14 @@ BY_CLASS: dict[tuple[str, str], Callable[..., RowSource]] = {
     ("zarr", "Group"): ZarrRows,
     ("anndata", "AnnData"): AnnDataRows,
 }
-OPTIONS = ("key", "columns", "absent", "layer", "channels", "cofactor")
+OPTIONS = (
+    *("key", "columns", "index", "exclude", "separator", "decimal", "header"),
+    *("absent", "layer", "channels", "cofactor"),
+)
 
 
 def _path_opener(path: str | os.PathLike[str]) -> tuple[str, Callable[..., RowSource]]:
-    suffix = Path(path).suffix.lower()
+    suffix = text_suffix(path)
     if suffix not in BY_SUFFIX:
         raise ValueError(f"{os.fspath(path)}: suffix {suffix!r}; expected one of {' '.join(BY_SUFFIX)}")
     if existing_path(path).is_dir() and suffix != ".zarr":

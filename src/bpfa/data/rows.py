@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array, as_real_array, check_instance, check_mask
 from bpfa._support.philox import MAX_ROW_ID
+from bpfa.data.row_names import RowNames
 
 __all__ = ["ArrayRows", "Batch", "RowSource", "Rows", "as_source"]
 
@@ -69,6 +70,14 @@ class Batch:
                 "observed; expected finite numbers"
             )
 
+    @classmethod
+    def unchecked(cls, values: Array, observed: NDArray[np.bool_], ids: NDArray[np.int64]) -> Batch:
+        """Return rows of an earlier batch: values that are finite, and zero at missing entries."""
+        batch = cls.__new__(cls)
+        batch.values, batch.observed, batch.ids = values, observed, ids
+        batch.complete = bool(observed.all())
+        return batch
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -125,6 +134,11 @@ class RowSource(ABC):
         as in memory.
     column_names : list of str, optional
 
+    Attributes
+    ----------
+    reading : str or None
+        What was found out about a file when it was opened, in words, if there is anything to say.
+
     Examples
     --------
     >>> class Ones(RowSource):
@@ -147,6 +161,7 @@ class RowSource(ABC):
         self.n_rows, self.n_columns = n_rows, n_columns
         self.name = type(self).__name__ if name is None else name
         self.chunk_edges, self.column_names = chunk_edges, column_names
+        self.reading: str | None = None
 
     @abstractmethod
     def take(self, ids: NDArray[np.int64]) -> Batch:
@@ -155,6 +170,10 @@ class RowSource(ABC):
     def read(self, start: int, stop: int) -> Batch:
         """Return the rows from `start` up to `stop`, which is not included."""
         return self.take(np.arange(start, stop))
+
+    def row_names(self) -> RowNames | None:
+        """Return the names of the rows, which are read now, or None if they have none."""
+        return None
 
 
 class _WrappedRows(RowSource):
@@ -206,6 +225,7 @@ class ArrayRows(RowSource):
         What error messages call the data.
     allow_all_missing : bool
         Accept data without any observed entry: nothing can be learned from them, but they can be filled in.
+    column_names : list of str, optional
 
     Examples
     --------
@@ -219,7 +239,13 @@ class ArrayRows(RowSource):
     """
 
     def __init__(
-        self, data: Any, missing: Any = None, *, name: str = "data", allow_all_missing: bool = False
+        self,
+        data: Any,
+        missing: Any = None,
+        *,
+        name: str = "data",
+        allow_all_missing: bool = False,
+        column_names: list[str] | None = None,
     ) -> None:
         if isinstance(data, np.ma.MaskedArray):
             masked = np.ma.getmaskarray(data)
@@ -230,10 +256,10 @@ class ArrayRows(RowSource):
         observed = ~np.isnan(array)
         if missing is not None:
             observed &= ~check_mask("missing", missing, array.shape)
-        refuse_infinity(name, array, observed)
+        refuse_infinity(name, array, observed, column_names=column_names)
         if not (allow_all_missing or observed.any()):
             raise ValueError(f"{name}: every entry is missing; expected at least one observed entry")
-        super().__init__(*array.shape)
+        super().__init__(*array.shape, column_names=column_names)
         self.values = array
         self.observed = observed
 
@@ -242,12 +268,15 @@ class ArrayRows(RowSource):
         return Batch(self.values[ids], self.observed[ids], ids)
 
 
-def refuse_infinity(name: str, values: Array, observed: Any = True, ids: Any = None) -> None:
+def refuse_infinity(
+    name: str, values: Array, observed: Any = True, ids: Any = None, column_names: list[str] | None = None
+) -> None:
     """Refuse infinite values among the observed ones; the error gives the row id and column of the first."""
     infinite = np.isinf(values) & observed
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
+        called = f"column {column}" if column_names is None else f"column {column_names[column]!r}"
         raise ValueError(
-            f"{name}: {values[row, column]} at row {row if ids is None else ids[row]}, column {column}; "
+            f"{name}: {values[row, column]} at row {row if ids is None else ids[row]}, {called}; "
             "expected finite numbers, or NaN where an entry is missing"
         )

@@ -13,6 +13,7 @@ from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
 from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, predict
 
 __all__ = ["calibration", "predictive_draws", "variance_explained"]
@@ -22,11 +23,14 @@ def variance_explained(
     model: TransformMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int
 ) -> Any:
     """Return the frame of `BPFA.variance_explained`."""
-    # First the entries that the model sees, then the held-out ones.
+    # First the entries that the model sees while it predicts, then those that are hidden from it.
     n_entries, error, total = np.zeros((3, 2, len(model.scale_)))
     algorithm, stream = model._algorithm(), model._stream
-    for batch, truth, mask in model._held_out_blocks(X, held_out, rows_per_block(model)):
-        mean = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
+    missing = MissingPredictor(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
+    hidden = model._hidden_entries(X, held_out)
+    for batch, truth, mask in hidden.blocks(rows_per_block(model), model._unit):
+        seen = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
+        mean = np.where(batch.observed, seen, missing.predict(batch).mean)
         for i, chosen in enumerate((batch.observed, mask)):
             n_entries[i] += chosen.sum(axis=0)
             error[i] += (np.where(chosen, truth - mean, 0.0) ** 2).sum(axis=0)
@@ -35,7 +39,7 @@ def variance_explained(
     error, total = error * model.noise_ratio_**2, total * model.noise_ratio_**2
     n_entries, error, total = _by_column_or_all(per_column, n_entries, error, total)
     names = column_labels(model) if per_column else None
-    columns = label_columns("entries", ["observed", "held out"], names)
+    columns = label_columns("entries", ["observed", hidden.label], names)
     columns |= {
         "n_entries": n_entries.ravel().astype(int),
         "variance_explained": 1 - ratio(error, total).ravel(),
@@ -57,7 +61,13 @@ def calibration(
     chosen = _checked_levels(levels, n_draws)
     n_columns = len(model.scale_)
     n_entries, covered, width = np.zeros((3, len(chosen), n_columns))
-    for i, (batch, truth, mask) in enumerate(model._held_out_blocks(X, held_out, rows_per_block(model))):
+    hidden = model._hidden_entries(X, held_out)
+    for i, (batch, truth, mask) in enumerate(hidden.blocks(rows_per_block(model), model._unit)):
+        # Rows without hidden entries need not be predicted. After a fit to a large table they are most.
+        some = np.asarray(mask.any(axis=1))
+        if not some.any():
+            continue
+        batch, truth, mask = _some_rows(batch, some), truth[some], mask[some]
         draws = predictive_draws(model, batch, mask, n_draws, block=i)
         # The position of the p-quantile among n sorted draws is p (n + 1).
         low, high = np.quantile(draws, [(1 - chosen) / 2, (1 + chosen) / 2], axis=0, method="weibull")
@@ -71,6 +81,7 @@ def calibration(
     n_entries, covered, width = _by_column_or_all(per_column, n_entries, covered, width)
     columns = label_columns("level", chosen, column_labels(model) if per_column else None)
     columns |= {
+        "entries": hidden.label,
         "n_entries": n_entries.ravel().astype(int),
         "coverage": ratio(covered, n_entries).ravel(),
         "width": ratio(width, n_entries).ravel(),
@@ -107,6 +118,10 @@ def predictive_draws(
     )
     noise = model._stream.child("noise").generator(block)
     return np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+
+
+def _some_rows(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
+    return Batch(batch.values[chosen], batch.observed[chosen], batch.ids[chosen])
 
 
 def _checked_levels(levels: Sequence[float] | Array, n_draws: int) -> Array:

@@ -62,7 +62,7 @@ def top_columns(model: TransformMixin, n: int) -> Any:
 def merge_report(model: TransformMixin, similarity: float) -> Any:
     """Return the frame of `BPFA.merge_report`."""
     similarity = check_number("similarity", similarity, low=0.0, high=1.0)
-    # Components are sorted by use, so that those in use are the first n_components_used_.
+    # Components are sorted so that those in use are the first n_components_used_.
     n_used, n_components = model.n_components_used_, len(model.components_)
     cosines = _cosines(model.components_[:n_used] / model.scale_)
     first, second = np.nonzero(np.abs(cosines) > similarity)

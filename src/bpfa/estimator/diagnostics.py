@@ -36,7 +36,7 @@ class DiagnosticsMixin(TransformMixin):
             One row for each component, with the columns
 
             - `usage`: share of the rows of the fit that use it.
-            - `in_use`: whether more than one row in a thousand, and more than one row, uses it.
+            - `in_use`: whether it counts in `n_components_used_`.
             - `size`: its norm in standardised units.
             - `variance_explained`, if X is given: by how much the squared error over the observed entries of
               X would grow if the component were taken out of the reconstruction by `transform`, with all
@@ -98,7 +98,7 @@ class DiagnosticsMixin(TransformMixin):
         -------
         pandas.DataFrame
             First the pairs that could be merged into one ("merge"), the most similar pair first, then the
-            components that no more than one row in a thousand uses ("prune"). The columns are `component`,
+            components that are not in use ("prune"). The columns are `component`,
             `other`, `usage`, `other_usage`, `cosine` and `advice`. The frame is empty if there is nothing to
             merge or prune.
 
@@ -123,12 +123,19 @@ class DiagnosticsMixin(TransformMixin):
         Only the value for held-out entries shows whether the model has learned anything: with enough
         components, a model explains any entries that it sees.
 
+        Entries that are hidden only now, after the fit has learned from them, are predicted too well. If X is
+        the data of the fit, the entries that the fit has held out are therefore used (see the parameter
+        `held_out` of `BPFA`). Where there are none, the frame says "seen in the fit". It says so, too, for
+        some rows of the fit, or for its rows in another order or with other entries missing. They are
+        recognised by a sample of the entries that the fit has seen. The sample may not contain any of a few
+        rows of a large table.
+
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         held_out : boolean array-like, optional
-            True at the entries to hold out from the model. By default a tenth of the entries is held out at
-            random, the same ones as for `score`.
+            True at the entries to hide from the model while it predicts them. By default they are those of
+            `score`: what the fit has held out, or a tenth of the entries of new rows.
         per_column : bool
             Return a row for every column of the data, instead of all columns together.
         n_draws : int
@@ -137,9 +144,11 @@ class DiagnosticsMixin(TransformMixin):
         Returns
         -------
         pandas.DataFrame
-            With the columns `entries` ("observed" or "held out"), `column` if `per_column` is set,
-            `n_entries`, and `variance_explained`, which is NaN if there are no entries or all of them are
-            equal to the mean.
+            With the columns `entries`, `column` if `per_column` is set, `n_entries`, and
+            `variance_explained`, which is NaN if there are no entries or all of them are equal to the mean.
+            `entries` is "observed" for those that the model sees while it predicts. The hidden ones are "held
+            out" or, if the model has learned from them in the fit, "seen in the fit"; they are "perhaps seen
+            in the fit" if that is not known, as for a model that was saved by an early version.
 
         Examples
         --------
@@ -147,9 +156,12 @@ class DiagnosticsMixin(TransformMixin):
         >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
         >>> model = BPFA(n_components=8, max_steps=50, random_state=0).fit(X)
         >>> model.variance_explained(X)[["entries", "n_entries"]]
-            entries  n_entries
-        0  observed       2696
-        1  held out        304
+                   entries  n_entries
+        0         observed       2696
+        1  seen in the fit        304
+        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
+        >>> model.variance_explained(new)["entries"].tolist()
+        ['observed', 'held out']
         """
         check_is_fitted(self)
         return calibration.variance_explained(self, X, held_out, per_column=per_column, n_draws=n_draws)
@@ -176,8 +188,8 @@ class DiagnosticsMixin(TransformMixin):
         ----------
         X : array-like, frame, AnnData, or Rows
         held_out : boolean array-like, optional
-            True at the entries to hold out. By default a tenth of the entries is held out at random, the same
-            ones as for `score`.
+            True at the entries to hide from the model while it predicts them. By default they are those of
+            `score`: what the fit has held out, or a tenth of the entries of new rows.
         levels : sequence of float
             Nominal probabilities of the central intervals.
         per_column : bool
@@ -188,8 +200,10 @@ class DiagnosticsMixin(TransformMixin):
         Returns
         -------
         pandas.DataFrame
-            With the columns `level`, `column` if `per_column` is set, `n_entries`, `coverage` (share of the
-            entries inside their interval) and `width` (mean width of the intervals, in standardised units).
+            With the columns `level`, `column` if `per_column` is set, `entries`, `n_entries`, `coverage`
+            (share of the entries inside their interval) and `width` (mean width of the intervals, in
+            standardised units). `entries` is as in `variance_explained`: "held out", or "seen in the fit" if
+            the model has learned from these entries, so that it covers more of them than of others.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""BPFA, the scikit-learn estimator: fit, partial_fit, save and load."""
+"""BPFA, the scikit-learn estimator: its parameters, fit and partial_fit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_instance
-from bpfa._support.threads import check_jobs, limited_threads
+from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
-from bpfa.estimator.model_file import read_outcome, write_outcome
+from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
-from bpfa.estimator.planning import column_scale, plan_first_part, plan_fit, plan_next_part
+from bpfa.estimator.planning import column_scale, look_at, plan_first_part, plan_next_part
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import saved_fit
+from bpfa.estimator.saving import SavingMixin
+from bpfa.estimator.sides import PLANS, chosen_side
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
 from bpfa.model.posterior import GlobalPosterior
@@ -38,7 +39,7 @@ def _learns_by_steps(model: BPFA) -> bool:
     return True
 
 
-class BPFA(DiagnosticsMixin, BaseEstimator):
+class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
     The model learns the features, how many of them the data needs, which features each row uses and with what
@@ -52,14 +53,21 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     ----------
     n_components : int, optional
         Largest number of features, K. Features that the data does not need stay unused. By default K is
-        derived from the data: it is the smallest number of factors with which a quick factor analysis
-        predicts hidden entries nearly as well as with any other number, at most two for every three columns
-        and at most 256. With more than 2048 columns this maximum is taken without an analysis. With a sparse
-        start that the data asked for (see `init`), K is three times as large, but at most 128.
+        derived from the data: it is the number of common factors that stand out from the noise or, if more
+        of them predict hidden entries better, as many as that takes; at most two for every three columns or
+        rows, and at most 256. With the sparse start "common" (see `init`), K is two for every column, but at
+        most 128.
     algorithm : str, default="gibbs-ssvi"
         Inference algorithm. The six algorithms that learn from a batch of rows at a time are "gibbs-ssvi",
         "titsias-ssvi", "mf-ssvi", "mimno-svi", "titsias-svi" and "mf-svi". "gibbs" is the uncollapsed Gibbs
         sampler, which visits all rows in every step and keeps them in memory.
+    sparse : {"auto", "rows", "columns"}, default="auto"
+        Which side of the table uses a few features of many: every row, or every column. With "columns" the
+        components are sparse (each column has loadings in a few of them), the weights of the rows are dense
+        scores of variance 1, and the table has to fit into memory. "auto" is "rows" if there are at least as
+        many rows as columns, or fewer than 20 rows. Otherwise both are fitted to a part of the table, and the
+        one that predicts hidden entries better is taken; the logger "bpfa" reports which. `partial_fit` and
+        "gibbs" support only "rows". Loadings are sparsest with `init="random"`.
     features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
@@ -75,7 +83,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     max_epochs : float, optional
         Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
         a fit makes 10 passes, but at least 100 steps if all features start as principal components and
-        `revise` is off, 500 steps with a sparse start that the data asked for (see `init`), and 2000 steps
+        `revise` is off, 500 steps if the data asked for the start "common" (see `init`), and 2000 steps
         otherwise. "gibbs" makes 100 sweeps.
     max_steps : int, optional
         Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
@@ -94,26 +102,27 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         Share of a row's entries, at most 0.9, that its Gibbs chain does not see, for "gibbs-ssvi". These
         entries are chosen anew in every step; features and noise still learn from all entries. This keeps
         features from fitting single entries if each row uses a few of many features; if rows use most
-        features, it makes the model worse. By default 0.1 with a sparse start that the data asked for (see
-        `init`), and 0 otherwise.
+        features, it makes the model worse. By default 0.1 with the start "common" if the data asked for it
+        (see `init`), and 0 otherwise.
     n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
-    init : {"auto", "principal", "common", "random", "data", "gibbs"}, default="auto"
+    init : {"auto", "principal", "rotated", "common", "random", "data", "gibbs"}, default="auto"
         Values that the features start from:
 
         - "principal": principal components of the data. If there are more than two features for every three
           columns, this is the same as "common".
-        - "common" (the sparse start): the principal components with more than twice the average variance, and
-          draws from the prior for all other features.
+        - "rotated": principal components, rotated so that each row uses few of them.
+        - "common": the principal components with more than twice the average variance, and draws from the
+          prior for all other features.
         - "random": draws from the prior.
         - "data": rows of the data.
         - "gibbs": the result of a short run of the Gibbs sampler on a sample of the rows.
-        - "auto": "principal" up to 2048 columns, and "random" for more. But if `n_components` is not given
-          either, `fit` tries whether each row uses a few of many features: it takes "common" if a short fit
-          from there, on a sample of the rows, predicts hidden entries clearly better than factor analysis.
-          It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for at least
-          300 rows and at most 128 columns. The logger "bpfa" reports if "common" is taken.
+        - "auto": "principal". But if `n_components` is not given either, `fit` tries whether rows use only
+          some of the features: it takes "rotated", or "common" with more features than columns, if a short
+          fit from there, on a sample of the rows, predicts hidden entries clearly better than factor
+          analysis. It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for
+          at least 300 rows. The logger "bpfa" reports if one of the two is taken.
     standardize : bool, default=True
         Scale every column to mean 0 and variance 1, judged by its observed entries, before the fit, and undo
         this in all results. If it is off, the data should already be of this kind, because the model has no
@@ -121,12 +130,14 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     noise : {"auto", "columns", "shared"}, default="auto"
         "columns" gives every column a noise level of its own; "shared" gives all columns the same noise
         level, relative to their scales. The ratios between columns are estimated before the fit by factor
-        analysis, and the fit learns the common level. "auto" is "columns" up to 2048 columns, and "shared"
-        for more.
-    held_out : float, default=0.0
-        Share of the entries, at most 0.9, that are held out from the fit; only the means and scales of the
-        columns are those of all entries. Those in a sample of 1000 rows are scored after every 50 steps, or
-        after every 5 sweeps of "gibbs".
+        analysis, and the fit learns the common level. "auto" is "columns".
+    held_out : float or "auto", default="auto"
+        Share of the entries, at most 0.9, that the fit does not see at all. Those in a sample of 1000 rows
+        are scored after every 50 steps, or after every 5 sweeps of "gibbs". "auto" holds out a few entries of
+        a large table and does not score them: they are there to judge the model by, after the fit. They are a
+        hundredth of the observed entries and at most about 4000; with fewer than 100,000 observed entries,
+        for patches of pictures and in `partial_fit` there are none. No row or column loses its only observed
+        entries to "auto". 0 holds out nothing.
     patience : int, optional
         End the fit after this many held-out scores in a row without improvement, and keep the model with the
         best score instead of the last one ("gibbs" keeps the last one). It needs `held_out`.
@@ -157,11 +168,14 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     Attributes
     ----------
     components_ : array, shape (K, n_columns)
-        Features in the units of the data, the most used one first.
+        Features in the units of the data: those in use first, the most used one at the top.
     component_probabilities_ : array, shape (K,)
-        Share of the rows that use each feature.
+        Share of the rows that use each feature; nearly 1 with sparse columns.
+    loading_probabilities_ : array, shape (K, n_columns)
+        With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
-        Number of features that are used by more than one row in a thousand, and by more than one row.
+        Number of features in use: more than one row in a thousand, and more than one row, uses them, and
+        what they add to such a row stands out from the noise.
     noise_std_ : array, shape (n_columns,)
         Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
         the fit, and NaN for a column that had no observed entry.
@@ -172,8 +186,8 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
-        held_out_mse (both NaN after steps that were not scored). `pandas.DataFrame(model.history_)` is a
-        table of them.
+        held_out_mse (both NaN after steps that were not scored; with sparse columns they are in units of the
+        noise of the columns). `pandas.DataFrame(model.history_)` is a table of them.
     n_steps_ : int
         Number of steps made.
     best_step_ : int
@@ -208,13 +222,13 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = scikit_learn_constraints()
-    _outcome: Outcome
 
     def __init__(
         self,
         n_components: int | None = DEFAULTS.n_components,
         *,
         algorithm: str = DEFAULTS.algorithm,
+        sparse: str = DEFAULTS.sparse,
         features: str = DEFAULTS.features,
         weight_precision: str = DEFAULTS.weight_precision,
         priors: Priors | None = DEFAULTS.priors,
@@ -231,7 +245,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         init: str = DEFAULTS.init,
         standardize: bool = DEFAULTS.standardize,
         noise: str = DEFAULTS.noise,
-        held_out: float = DEFAULTS.held_out,
+        held_out: float | str = DEFAULTS.held_out,
         patience: int | None = DEFAULTS.patience,
         revise: bool = DEFAULTS.revise,
         total_rows: int | None = DEFAULTS.total_rows,
@@ -243,6 +257,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
+        self.sparse = sparse
         self.features = features
         self.weight_precision = weight_precision
         self.priors = priors
@@ -315,9 +330,10 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
-        with limited_threads(n_jobs):
-            scale = column_scale(table.rows, standardize=parameters.standardize)
-            plan = plan_fit(table, scale, parameters, resumed, n_jobs)
+        with limited_threads(n_jobs), one_blas_thread():
+            seen = look_at(table, parameters, resumed)
+            side = chosen_side(seen, parameters, resumed, n_jobs)
+            plan = PLANS[side](seen, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
@@ -345,7 +361,7 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         n_jobs = check_jobs(parameters.n_jobs)
-        with limited_threads(n_jobs):
+        with limited_threads(n_jobs), one_blas_thread():
             if hasattr(self, "_outcome"):
                 check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
                 rows = rows_like_those_of_the_fit(self, X, missing)
@@ -356,33 +372,6 @@ class BPFA(DiagnosticsMixin, BaseEstimator):
                 plan = plan_first_part(table, scale, parameters, n_jobs)
             outcome = run(plan)
         return self._publish(outcome)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model with everything that is needed to use it and to continue its training.
-
-        Parameters
-        ----------
-        path : path-like
-            An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
-            of another kind is there.
-        """
-        check_is_fitted(self)
-        write_outcome(path, self.get_params(deep=False), self._outcome)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model.
-
-        Parameters
-        ----------
-        path : path-like
-            A file written by `save` or as a checkpoint. Nothing in it is ever executed. A ValueError is
-            raised if the file was not written by bpfa, is damaged, or was written by a later version.
-        """
-        parameters, outcome = read_outcome(path)
-        model = cls(**parameters)
-        publish(model, outcome)
-        return model
 
     def _publish(self, outcome: Outcome) -> Self:
         """Set the fitted attributes, then raise the exception that ended the run early, if any."""

@@ -11,7 +11,15 @@ from bpfa._support.checks import Array
 from bpfa._support.optional import library
 from bpfa.estimator.transform import TransformMixin
 
-__all__ = ["column_labels", "component_labels", "frame", "label_columns", "ratio", "rows_per_block"]
+__all__ = [
+    "column_labels",
+    "component_labels",
+    "frame",
+    "label_columns",
+    "ratio",
+    "rows_per_block",
+    "shortened",
+]
 
 # Entries, or weights where a row has more of them, in a block of rows. Diagnostics work on one block at a
 # time, which takes some tens of MiB of memory.
@@ -64,6 +72,20 @@ def column_labels(model: TransformMixin) -> NDArray[Any]:
 def component_labels(model: TransformMixin) -> NDArray[Any]:
     """Return the names of the components, which are also those of the columns that `transform` returns."""
     return np.asarray(model.get_feature_names_out(), dtype=object)
+
+
+def shortened(name: object, most: int = 24) -> str:
+    """Return a name without its middle, if it has too many characters; names often differ at their ends.
+
+    Examples
+    --------
+    >>> shortened("a channel with a long name (CD4)", most=16)
+    'a channe…e (CD4)'
+    """
+    text = str(name)
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\N{HORIZONTAL ELLIPSIS}{text[-(most - most // 2 - 1) :]}"
 
 
 def rows_per_block(model: TransformMixin) -> int:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from bpfa._support.checks import Array
 from bpfa.backends.registry import array_like, as_rows, on_device
 from bpfa.data import ArrayRows, Rows, RowSource
+from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
@@ -77,14 +78,46 @@ def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> R
 
 
 def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        ensure_min_samples=1,
-    )
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            ensure_min_samples=1,
+        )
+    except (ValueError, TypeError) as error:
+        if hasattr(X, "columns") or "could not convert" in str(error):
+            _refuse_text(X)
+        raise
+
+
+def _refuse_text(X: Any) -> None:
+    """Refuse data with a column that does not hold numbers; scikit-learn does not say which column it is."""
+    library = type(X).__module__.split(".")[0]
+    if library in ("pandas", "polars"):
+        for label, place in entries_that_are_no_numbers(X, list(X.columns)).items():
+            without = f"X.drop(columns={[label]!r}) or X.set_index({label!r})"
+            without = without if library == "pandas" else f"X.drop({label!r})"
+            shown = "" if place is None else f" ({place})"
+            raise ValueError(
+                f"X: column {label!r} is not numbers{shown}; expected numbers, such as {without}"
+            )
+    elif np.ndim(X) == 2:
+        for (row, column), entry in np.ndenumerate(np.asarray(X, dtype=object)):
+            if isinstance(entry, str) and not _is_number(entry):
+                raise ValueError(
+                    f"X: column {column} is not numbers ({entry!r} in row {row}); expected numbers"
+                )
+
+
+def _is_number(entry: str) -> bool:
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_source(X: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.overwriting import check_replaceable
 from bpfa.estimator.storage import pack_posterior, read_model, unpack_posterior, write_model
 from bpfa.fitting.history import History
@@ -21,7 +22,9 @@ from bpfa.model.priors import Priors
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
-POSTERIOR, LAST, HISTORY = "posterior.", "last.", "history."
+POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+# Name of the array of the probabilities that columns use features.
+PROBABILITIES = "loading_probabilities"
 
 
 def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
@@ -44,6 +47,16 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         arrays |= {LAST + name: array for name, array in last_arrays.items()}
     arrays |= {HISTORY + name: array for name, array in outcome.history.items()}
     arrays |= {name: array for name, array in outcome.scale._asdict().items() if array is not None}
+    if outcome.sketch is not None:
+        # Files have no unsigned integers.
+        arrays |= {
+            SKETCH + "hashes": outcome.sketch.hashes.view(np.int64),
+            SKETCH + "repeated": outcome.sketch.repeated,
+        }
+    if outcome.spared is not None:
+        arrays["spared"] = outcome.spared
+    if outcome.loading_probabilities is not None:
+        arrays[PROBABILITIES] = outcome.loading_probabilities
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -75,7 +88,7 @@ def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]
 
 
 def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outcome:
-    last, names = document["last"], document["columns"]
+    last, names, sketch = document["last"], document["columns"], _part(arrays, SKETCH)
     return Outcome(
         settings=Settings.from_document(document["settings"]),
         scale=Scale(
@@ -94,6 +107,9 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         n_rows_seen=document["n_rows_seen"],
         column_names=None if names is None else np.array(names, dtype=object),
         data_digest=document.get("data_digest"),
+        sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
+        spared=arrays.get("spared"),
+        loading_probabilities=arrays.get(PROBABILITIES),
     )
 
 

@@ -18,6 +18,7 @@ from bpfa._support.parameters import (
     Integer,
     Kind,
     Number,
+    NumberOrAuto,
     Seed,
     Threads,
     checked,
@@ -37,6 +38,7 @@ from bpfa.model.priors import Priors
 __all__ = [
     "DEFAULTS",
     "NOISE",
+    "SPARSE",
     "Device",
     "Parameters",
     "check_parameters",
@@ -46,6 +48,8 @@ __all__ = [
 
 NOISE = ("columns", "shared")
 """Whether every column has a noise level of its own."""
+SPARSE = ("rows", "columns")
+"""Which side of the table uses a few features of many."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,9 @@ class Parameters:
         None, Integer(low=1), "Largest number of features.", by_default="from the data"
     )
     algorithm: str = declared("gibbs-ssvi", Choice(tuple(ALGORITHMS)), "Inference algorithm.")
+    sparse: str = declared(
+        "auto", Choice(("auto", *SPARSE)), "What uses a few of the features: every row, or every column."
+    )
     features: str = declared("auto", Choice(("auto", *FEATURES)), "Form of the posterior of the features.")
     weight_precision: str = declared(
         "auto", Choice(("auto", *WEIGHT_PRECISIONS)), "Which weights the weight precision is learned from."
@@ -101,10 +108,10 @@ class Parameters:
     noise: str = declared(
         "auto", Choice(("auto", *NOISE)), "Whether every column has a noise level of its own."
     )
-    held_out: float = declared(
-        0.0,
-        Number(low=0.0, high=0.9),
-        "Share of the entries that are hidden from the fit and scored.",
+    held_out: float | str = declared(
+        "auto",
+        NumberOrAuto(low=0.0, high=0.9),
+        "Share of the entries that are hidden from the fit and scored; 'auto' hides a few in large tables.",
     )
     patience: int | None = declared(
         None,
@@ -136,6 +143,11 @@ class Parameters:
         """Whether the start of the features is left to the data."""
         return self.init == "auto"
 
+    @property
+    def scored_share(self) -> float:
+        """The share of the entries that are held out and scored during the fit."""
+        return 0.0 if isinstance(self.held_out, str) else self.held_out
+
     def key(self) -> int:
         """Return the key of the stream of random numbers: from a seed, a RandomState, or fresh entropy."""
         if isinstance(self.random_state, RandomState):
@@ -165,14 +177,16 @@ def check_parameters(given: Mapping[str, Any]) -> Parameters:
     ValueError: patience=2: there are no held-out scores to wait for; expected held_out > 0
     """
     parameters: Parameters = checked(Parameters(**given))
-    if parameters.patience is not None and not parameters.held_out:
+    if parameters.patience is not None and not parameters.scored_share:
         raise ValueError(
             f"patience={parameters.patience}: there are no held-out scores to wait for; expected held_out > 0"
         )
     if parameters.revise and parameters.algorithm == "gibbs":
         raise ValueError("revise=True: not available for algorithm='gibbs'; expected another algorithm")
-    if parameters.revise and not parameters.held_out:
+    if parameters.revise and not parameters.scored_share:
         raise ValueError("revise=True: nothing is held out to judge a change by; expected held_out > 0")
+    if parameters.sparse == "columns" and parameters.algorithm == "gibbs":
+        raise ValueError("sparse='columns': not available for algorithm='gibbs'; expected another algorithm")
     return parameters
 
 
@@ -192,6 +206,8 @@ def constraints_of(kind: Kind) -> list[Any]:
     """Return a kind as constraints of scikit-learn, one of which a value must satisfy."""
     if isinstance(kind, Integer):
         return [Interval(Integral, kind.low, kind.high, closed="left" if kind.high is None else "both")]
+    if isinstance(kind, NumberOrAuto):
+        return [*constraints_of(Number(kind.low, kind.high, kind.open_low)), StrOptions({"auto"})]
     if isinstance(kind, Number):
         bounded = isfinite(kind.high)
         sides = {

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bpfa.backends.registry import check_device
-from bpfa.data import (
-    HeldOutRows,
-    Rows,
-    RowSource,
-    ShuffledEpochs,
-    SinglePass,
-    StandardisedRows,
-    column_moments,
-)
+from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.fitting.data_digest import data_digest
+from bpfa.estimator.visible import Visible, column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
 from bpfa.fitting.run import Outcome
@@ -34,26 +28,18 @@ from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
 
 __all__ = [
+    "Seen",
+    "chosen_start",
     "column_scale",
     "completed_settings",
     "first_settings",
     "fit_limits",
+    "look_at",
     "plan_first_part",
     "plan_fit",
     "plan_next_part",
+    "with_column_noise",
 ]
-
-
-def column_scale(rows: Rows, *, standardize: bool) -> Scale:
-    """Return the mean and the scale of every column. At this stage all columns have the same noise.
-
-    Columns that are constant or entirely missing are found with and without `standardize`.
-    """
-    ones = np.ones(rows.n_columns)
-    if not standardize:
-        return Scale(np.zeros(rows.n_columns), ones, ones).with_contents_of(rows)
-    moments = column_moments(rows)
-    return Scale(moments.mean, moments.scale, ones).with_contents_of(rows)
 
 
 def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
@@ -79,9 +65,9 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
         step_delay=parameters.step_delay,
         step_decay=parameters.step_decay,
-        init=defaults.default_init(n_columns) if parameters.open_start else parameters.init,
-        noise=defaults.default_noise(n_columns) if parameters.noise == "auto" else parameters.noise,
-        held_out=parameters.held_out,
+        init="principal" if parameters.open_start else parameters.init,
+        noise="columns" if parameters.noise == "auto" else parameters.noise,
+        held_out=parameters.scored_share,
         options=_local_options(parameters, method),
         device=check_device(parameters.device),
         key=parameters.key(),
@@ -135,7 +121,7 @@ def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_column
 def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
-    principal = settings.init == "principal" and principal_alone(settings.n_features, n_columns)
+    principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
         fewest = defaults.PRINCIPAL_STEPS
@@ -144,16 +130,44 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
 
 
-def plan_fit(
-    table: Table, scale: Scale, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None
-) -> Plan:
-    """Return the plan of a fit to a whole data set.
+class Seen(NamedTuple):
+    """What a fit to a whole data set sees of it, and the settings that do not depend on the features."""
+
+    table: Table
+    settings: Settings
+    digest: str
+    visible: Visible
+
+
+def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Seen:
+    """Decide what is held out from a fit, and find the means and scales of the columns of the rest.
 
     Parameters
     ----------
     table : Table
-    scale : Scale
-        As returned by `column_scale`.
+    parameters : Parameters
+        Checked parameters.
+    resumed : Resumed or None
+        A saved fit that is to be continued.
+    """
+    sample = digest_sample(table.rows)
+    settings = first_settings(parameters, table.rows.n_rows, table.rows.n_columns)
+    if resumed is not None and parameters.random_state is None:
+        settings = replace(settings, key=resumed.outcome.settings.key)
+    if parameters.held_out == "auto":
+        settings = with_default_share(settings, table.rows, sample)
+    visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
+    warn_of_empty_columns(visible.scale, table.names)
+    return Seen(table, settings, data_digest(table.rows, sample), visible)
+
+
+def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
+    """Return the plan of a fit to a whole data set.
+
+    Parameters
+    ----------
+    seen : Seen
+        As returned by `look_at`.
     parameters : Parameters
         Checked parameters.
     resumed : Resumed or None
@@ -161,21 +175,17 @@ def plan_fit(
     n_jobs : int or None
         Number of threads.
     """
-    warn_of_empty_columns(scale, table.names)
-    n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
-    settings, digest = first_settings(parameters, n_rows, n_columns), data_digest(table.rows)
+    visible, scale, sketch, spared = seen.visible
+    settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        any_seed = parameters.random_state is None
-        settings = resumed.checked_settings(settings, scale, n_rows, digest, any_seed=any_seed)
-        visible, scale = _visible(table.rows, settings), resumed.scale
-        standing = resumed.standing()
+        settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
+        scale, standing = resumed.scale, resumed.standing()
     else:
-        visible = _visible(table.rows, settings)
-        start = _chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = _with_column_noise(visible, scale, settings), Standing()
+        scale, standing = with_column_noise(visible, scale, settings), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -185,8 +195,10 @@ def plan_fit(
         scale=scale,
         held_out=held_out_sample(rows, settings),
         standing=standing,
-        column_names=table.names,
-        data_digest=digest,
+        column_names=seen.table.names,
+        data_digest=seen.digest,
+        sketch=sketch,
+        spared=spared,
         n_jobs=n_jobs,
     )
 
@@ -197,22 +209,30 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
     The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
     are held out.
     """
+    if parameters.sparse == "columns":
+        raise ValueError(
+            "sparse='columns': partial_fit sees only a part of the rows; expected 'rows' or 'auto', or fit"
+        )
     warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
-    start = _chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
+    start = chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
-    scale = _with_column_noise(table.rows, scale, settings)
-    return _plan_part(table, settings, scale, parameters, Standing(), 0, n_jobs)
+    scale, sketch = with_column_noise(table.rows, scale, settings), EntrySketch()
+    return _plan_part(table, settings, scale, parameters, Standing(), 0, sketch, n_jobs)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
     """Return the plan of a pass over a later part of a stream, with the settings and units of the first."""
+    if earlier.settings.sparse == "columns":
+        raise ValueError(
+            "partial_fit: the model was fitted with sparse='columns'; expected one with sparse='rows'"
+        )
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     scale = earlier.scale.after_more(rows)
-    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, n_jobs)
+    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, earlier.sketch, n_jobs)
 
 
 def _plan_part(
@@ -222,6 +242,7 @@ def _plan_part(
     parameters: Parameters,
     standing: Standing,
     n_seen: int,
+    sketch: EntrySketch | None,
     n_jobs: int | None,
 ) -> Plan:
     rows = table.rows
@@ -243,16 +264,12 @@ def _plan_part(
         held_out=None,
         standing=standing,
         column_names=table.names,
+        sketch=sketch_after(sketch, rows),
         n_jobs=n_jobs,
     )
 
 
-def _visible(rows: Rows, settings: Settings) -> Rows:
-    """Return the rows without the entries that are held out from the fit."""
-    return HeldOutRows(rows, settings.held_out, settings.stream) if settings.held_out > 0 else rows
-
-
-def _chosen_start(
+def chosen_start(
     visible: Rows,
     scale: Scale,
     parameters: Parameters,
@@ -279,7 +296,7 @@ def _chosen_start(
     )
 
 
-def _with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
+def with_column_noise(visible: Rows, scale: Scale, settings: Settings) -> Scale:
     """Return the scale with the noise of every column, if columns have noise levels of their own."""
     if settings.noise != "columns":
         return scale

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 
 from bpfa.fitting.run import Outcome
-from bpfa.prediction.predictions import feature_means, feature_usage
+from bpfa.prediction.predictions import feature_means, feature_usage, features_in_use
 
 __all__ = ["fitted_attributes", "publish"]
 
 
 def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
-    """Return the fitted attributes of an estimator, with components sorted by use, the most used first."""
+    """Return the fitted attributes of an estimator, with components sorted: those in use first."""
     posterior, scale = outcome.posterior, outcome.scale
     usage = feature_usage(posterior)
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
-    order = np.argsort(-usage, kind="stable")
-    names = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
-    return names | {
+    in_use = features_in_use(posterior)
+    order = np.lexsort((-usage, ~in_use))
+    optional = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    if outcome.loading_probabilities is not None:
+        optional["loading_probabilities_"] = outcome.loading_probabilities[order]
+    return optional | {
         "n_features_in_": len(scale.mean),
         "settings_": outcome.settings,
         "posterior_": posterior,
@@ -34,7 +37,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "component_probabilities_": usage[order],
         "components_": feature_means(posterior)[order] * scale.unit,
         "noise_std_": noise_std,
-        "n_components_used_": posterior.n_active(),
+        "n_components_used_": int(in_use.sum()),
         "_component_order": order,
     }
 
@@ -42,8 +45,9 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
 def publish(estimator: Any, outcome: Outcome) -> None:
     """Set all fitted attributes of an estimator at once, replacing those of an earlier fit."""
     attributes = fitted_attributes(outcome)
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+    for name in ("feature_names_in_", "loading_probabilities_"):
+        if hasattr(estimator, name):
+            delattr(estimator, name)
     # Needed by `save` and by later calls of `partial_fit`.
     estimator._outcome = outcome
     for name, value in attributes.items():

@@ -52,9 +52,7 @@ class Resumed:
         keeps_saved_start = parameters.open_start and self.parameters.open_start
         return Start(saved.n_features, saved.init if keeps_saved_start else settings.init)
 
-    def checked_settings(
-        self, settings: Settings, scale: Scale, n_rows: int, data_digest: str, *, any_seed: bool
-    ) -> Settings:
+    def checked_settings(self, settings: Settings, scale: Scale, n_rows: int, data_digest: str) -> Settings:
         """Return the saved settings, after checking that the saved fit had the same settings and data.
 
         Parameters
@@ -62,17 +60,13 @@ class Resumed:
         settings : Settings
             Settings that the new fit would have.
         scale : Scale
-            Mean and scale of the columns of its data.
+            Mean and scale of the columns of its data, without what is held out.
         n_rows : int
             Number of rows of its data.
         data_digest : str
             Digest of its data. A file that was saved without a digest is judged by `scale` and `n_rows`.
-        any_seed : bool
-            Whether the fit takes over the seed of the saved one, because the user has not set a seed.
         """
         saved, current = self.outcome.settings.document(), settings.document()
-        if any_seed:
-            current["key"] = saved["key"]
         for name in current:
             if current[name] != saved[name]:
                 raise ValueError(

@@ -25,7 +25,7 @@ from bpfa.model.view import GlobalView
 
 __all__ = ["SCHEMA", "pack_posterior", "read_model", "unpack_posterior", "write_model"]
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the layout of model files. Files with a later version cannot be read."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -99,7 +99,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Arrays, Any]:
 def upgraded(document: Any, schema: int) -> Any:
     """Return the document of a model file of an earlier schema in the form of the current schema.
 
-    Schema 2 renamed the parameters `hide` and `weights` to `dropout` and `weight_precision`.
+    Schema 2 renamed the parameters `hide` and `weights` to `dropout` and `weight_precision`. Schema 3 added
+    the sketch of the entries that a model has seen, and the setting `diagnostic`; files without them are read
+    as they are, and it stays unknown which entries such a model has seen.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,22 +15,26 @@ from sklearn.utils.validation import check_is_fitted
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
 from bpfa.backends.registry import array_like, check_device
-from bpfa.data import AnnDataRows, Batch, HeldOutRows, StandardisedRows, sequential
-from bpfa.data.held_out import MaskedRows
+from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
+from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
-from bpfa.prediction.predictions import keyed_by_content, predict, row_weights, sample_rows
+from bpfa.prediction.missing import MissingPredictor
+from bpfa.prediction.predictions import keyed_by_content, row_weights, sample_rows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
 __all__ = ["TransformMixin"]
 
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
-# The share of the entries that `score` holds out, and the seed that chooses them.
-SCORED_SHARE, SCORE_SEED = 0.1, 0
+# Rows that are filled in at a time, and the entries that they may have if they are more than BLOCK_ROWS. In
+# a larger block more rows share the pattern of their missing entries.
+IMPUTED_ROWS, IMPUTED_ENTRIES = 16_384, 2**19
+# Draws from the posterior behind a score.
+SCORING_DRAWS = 20
 # Sweeps of the chain of a row whose own weights are of interest. Shorter chains suffice in a fit, where only
 # sums over a batch of rows are needed.
 ROW_BURN_IN, ROW_SAMPLES = 10, 20
@@ -134,7 +137,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Also return how uncertain each entry is: the standard deviation of its predictive distribution,
             noise included, or 0 if the entry is observed.
         n_draws : int
-            Number of draws from the posterior.
+            Number of draws from the posterior. A row may stop after 16 draws or more if further ones would
+            hardly change its predictions: once their squared standard errors are at most 5 % / `n_draws` of
+            their variances.
 
         Returns
         -------
@@ -145,13 +150,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
-        standardised, algorithm, means, stds = self._standardised(rows), self._algorithm(), [], []
-        for batch in sequential(rows, block_rows=BLOCK_ROWS):
+        standardised, means, stds = self._standardised(rows), [], []
+        predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
+        block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
+        for batch in sequential(rows, block_rows=block_rows):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
             if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
                 seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
-                mean, std = predict(self.posterior_, seen, algorithm, n_draws=n_draws, stream=self._stream)
-                mean, std = self._in_units_of_data(mean, std)
+                mean, std = self._in_units_of_data(*predictor.predict(seen))
                 filled[some] = np.where(seen.observed, filled[some], mean)
                 spread[some] = np.where(seen.observed, 0.0, std)
             means.append(filled)
@@ -160,27 +166,34 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the predictive log-likelihood per entry of a tenth of the entries of X, given the rest.
+        """Return the predictive log-likelihood per entry of some entries of X, given the other entries.
 
-        The entries are chosen at random with a fixed seed, so that they are the same for every model. They
-        are scored in the units of the data, so that models with and without `standardize` can be compared.
+        For new rows these are a tenth of the entries, chosen at random with a fixed seed, so that they are
+        the same for every model. They are scored in the units of the data, so that models with and without
+        `standardize` can be compared.
+
+        For the data of the fit they are the entries that the fit has held out. If there are none, or if X has
+        other rows of the fit, a tenth of the entries is scored although the model has learned from them, and
+        there is a `SeenInFitWarning`, because the score is then too good.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         y : ignored
         """
-        return self.held_out_score(X).log_likelihood
+        score, label = self._score_and_label(X)
+        warn_of_seen_entries(label)
+        return score.log_likelihood
 
-    def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = 20) -> HeldOutScore:
+    def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = SCORING_DRAWS) -> HeldOutScore:
         """Score the predictions of held-out entries by log-likelihood and by squared error.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
         held_out : boolean array-like, optional
-            True at the entries to hold out and to score. By default a tenth of the entries is chosen at
-            random, the same ones for every model.
+            True at the entries to hold out and to score. By default they are those of `score`, which also
+            says when there is a `SeenInFitWarning`.
         n_draws : int
             Number of draws from the posterior.
 
@@ -189,9 +202,18 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         HeldOutScore
             The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
         """
+        score, label = self._score_and_label(X, held_out, n_draws)
+        warn_of_seen_entries(label)
+        return score
+
+    def _score_and_label(
+        self, X: Any, held_out: Any = None, n_draws: int = SCORING_DRAWS
+    ) -> tuple[HeldOutScore, str]:
+        """Return a score, and what the scored entries are to the fit."""
         check_is_fitted(self)
+        hidden = self._hidden_entries(X, held_out)
         scores, log_scale = [], np.log(self.scale_)
-        for batch, truth, mask in self._held_out_blocks(X, held_out, BLOCK_ROWS):
+        for batch, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
             score = score_rows(
                 self.posterior_,
                 keyed_by_content(batch),
@@ -205,7 +227,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
             units = (mask @ log_scale).sum() / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
-        return HeldOutScore.over(scores)
+        return HeldOutScore.over(scores), hidden.label
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw new rows from the posterior predictive distribution, noise included, in the units of the data.
@@ -264,26 +286,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if imputed:
             adata.layers["bpfa_imputed"] = self.impute(rows)
 
-    def _held_out_blocks(
-        self, X: Any, held_out: Any, block_rows: int
-    ) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
-        """Yield blocks of rows without and with the held-out entries, in units of the model, and the mask."""
-        rows = self._standardised(X)
-        source: HeldOutRows | MaskedRows
-        if held_out is None:
-            source = HeldOutRows(rows, SCORED_SHARE, Stream.from_seed(SCORE_SEED))
-        else:
-            source = MaskedRows(rows, held_out)
-        n_held_out = 0
-        for first in range(0, rows.n_rows, block_rows):
-            batch, truth, mask = source.take_held_out(np.arange(first, min(first + block_rows, rows.n_rows)))
-            n_held_out += int(mask.sum())
-            yield batch, truth, mask
-        if not n_held_out:
-            name, expected = (
-                ("X", "more of them, or a mask held_out=...") if held_out is None else ("held_out", "one")
-            )
-            raise ValueError(f"{name}: no entry is held out among {rows.n_rows} rows; expected {expected}")
+    def _hidden_entries(self, X: Any, held_out: Any) -> HiddenEntries:
+        """Return the entries of X by which the model is judged."""
+        return HiddenEntries(rows_like_those_of_the_fit(self, X), self._outcome, held_out)
 
     @property
     def _n_features_out(self) -> int:

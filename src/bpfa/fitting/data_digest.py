@@ -7,9 +7,9 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa.data import Rows
+from bpfa.data import Batch, Rows
 
-__all__ = ["data_digest"]
+__all__ = ["data_digest", "digest_sample"]
 
 # Rows are read in a few runs of consecutive rows, because a source on disk reads whole chunks.
 RUNS, ROWS_PER_RUN = 8, 32
@@ -17,7 +17,12 @@ RUNS, ROWS_PER_RUN = 8, 32
 MOST_ENTRIES = 2**20
 
 
-def data_digest(rows: Rows) -> str:
+def digest_sample(rows: Rows) -> Batch:
+    """Return the rows whose entries the digest of a data set depends on."""
+    return rows.take(_sampled_ids(rows.n_rows, rows.n_columns))
+
+
+def data_digest(rows: Rows, sample: Batch | None = None) -> str:
     """Return a digest of the shape of a data set and of a fixed sample of its rows.
 
     The sample depends on the shape alone, and the digest on the values and on which entries are observed. So
@@ -27,6 +32,8 @@ def data_digest(rows: Rows) -> str:
     Parameters
     ----------
     rows : Rows
+    sample : Batch, optional
+        What `digest_sample` returns for these rows, if it has already been read.
 
     Examples
     --------
@@ -38,7 +45,7 @@ def data_digest(rows: Rows) -> str:
     False
     """
     digest = hashlib.sha256(f"{rows.n_rows} x {rows.n_columns}".encode())
-    batch = rows.take(_sampled_ids(rows.n_rows, rows.n_columns))
+    batch = digest_sample(rows) if sample is None else sample
     observed = np.asarray(batch.observed, dtype=bool)
     # Adding 0 turns -0 into 0, which is the same number in other bytes.
     values = np.where(observed, np.asarray(batch.values, dtype="<f8"), 0.0) + 0.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,14 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, Visits, sample_ids
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
+
+if TYPE_CHECKING:
+    from bpfa.fitting.run import Outcome
 
 __all__ = ["Best", "HeldOut", "Plan", "Standing", "held_out_sample"]
 
@@ -70,8 +75,14 @@ class Plan:
     column_names : array of str, optional
     data_digest : str, optional
         Digest of the data, if the run is a fit to a whole data set.
+    sketch : EntrySketch, optional
+        A sample of the entries that the model sees, over all runs.
+    spared : boolean array, optional
+        Columns of which nothing is held out, because no entry of them would be left.
     n_jobs : int, optional
         Number of threads.
+    converted : callable, optional
+        Turns the outcome of a model of the transposed table into that of a model of the table.
     """
 
     rows: Rows
@@ -83,7 +94,10 @@ class Plan:
     standing: Standing
     column_names: NDArray[np.object_] | None = None
     data_digest: str | None = None
+    sketch: EntrySketch | None = None
+    spared: NDArray[np.bool_] | None = None
     n_jobs: int | None = None
+    converted: Callable[[Outcome], Outcome] | None = None
 
     def history(self) -> History:
         """Return a new history that continues the one of the earlier run."""
@@ -91,12 +105,14 @@ class Plan:
 
 
 def held_out_sample(rows: StandardisedRows, settings: Settings) -> HeldOut | None:
-    """Return a sample of rows whose held-out entries are to be scored, or None if nothing is held out.
+    """Return a sample of rows whose held-out entries are to be scored during the fit, or None.
+
+    None means that nothing is held out, or nothing but a few entries to judge the model by after the fit.
 
     Parameters
     ----------
     rows : StandardisedRows
-        Standardised `HeldOutRows` if entries are held out.
+        Standardised `HeldOutRows` if entries are held out to be scored.
     settings : Settings
     """
     source = rows.rows

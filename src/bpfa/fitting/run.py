@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bpfa.data import sample_ids
 from bpfa.data.scaling import Scale
+from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.checkpoint import Checkpoint, Clock, Saver
 from bpfa.fitting.history import History
 from bpfa.fitting.plan import Best, Plan
@@ -54,6 +55,13 @@ class Outcome:
     column_names: NDArray[Any] | None
     data_digest: str | None = None
     """Digest of the data. None after `partial_fit`, and in files that were saved without a digest."""
+    sketch: EntrySketch | None = None
+    """A sample of the entries that the model has seen. None if they cannot be recognised: in files that were
+    saved without it, and for patches of pictures."""
+    spared: NDArray[Any] | None = None
+    """Columns of which nothing was held out, because no entry of them would have been left."""
+    loading_probabilities: NDArray[Any] | None = None
+    """The probability that a column uses a feature, K x D, if the model has sparse columns."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -127,7 +135,7 @@ class _Training:
         assert self.state is not None
         plan, last, best = self.plan, self.state.host(), self.best
         superseded = best is not None and best.step != self.step
-        return Outcome(
+        outcome = Outcome(
             settings=self.settings,
             scale=plan.scale,
             posterior=best.posterior if best is not None and superseded else last,
@@ -139,8 +147,11 @@ class _Training:
             n_rows_seen=plan.visits.rows_seen(plan.rows, self.step),
             column_names=plan.column_names,
             data_digest=plan.data_digest,
+            sketch=plan.sketch,
+            spared=plan.spared,
             error=error,
         )
+        return outcome if plan.converted is None else plan.converted(outcome)
 
     def steps(self, callbacks: Sequence[Callback]) -> Generator[Progress, None, None]:
         """Train until a limit is reached or a callback ends the fit; the state is current at every yield."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from bpfa.selection.defaults import FEW_COLUMNS
-
 __all__ = ["default_dropout", "default_init", "default_patch_size", "default_steps", "default_stride"]
 
 # Largest number of features. Features that a picture does not need stay unused.
@@ -25,6 +23,8 @@ N_DRAWS = 8
 # Where less than the share FEW_OBSERVED of the pixels is observed, a single patch holds little information.
 # Each training step then hides the share DROPOUT of a patch's observed pixels from its chain.
 FEW_OBSERVED, DROPOUT = 1 / 3, 0.1
+# Largest patch, in values, that starts from what all patches have in common.
+MOST_COMMON_VALUES = 2048
 # Number of training steps, and their number where few pixels are observed.
 STEPS, FEW_STEPS = 2000, 500
 # Number of pixels of a patch that should be observed, and the smallest and largest width to achieve this.
@@ -111,7 +111,7 @@ def default_init(n_columns: int, *, noisy: bool) -> str:
     >>> default_init(64, noisy=True), default_init(64, noisy=False), default_init(9000, noisy=True)
     ('common', 'data', 'data')
     """
-    return "common" if noisy and n_columns <= FEW_COLUMNS else "data"
+    return "common" if noisy and n_columns <= MOST_COMMON_VALUES else "data"
 
 
 def default_stride(size: tuple[int, int]) -> int:

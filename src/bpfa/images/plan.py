@@ -126,5 +126,9 @@ def _model_parameters(
         "step_decay": defaults.STEP_DECAY,
         # The canvas is standardised by channel, and the noise of all its pixels is the same in those units.
         "standardize": False,
+        # Every patch uses a few features, even where there are fewer patches than pixels in a patch.
+        "sparse": "rows",
         "noise": "shared",
+        # A pixel that is held out from one patch is still in others.
+        "held_out": 0.0,
     }

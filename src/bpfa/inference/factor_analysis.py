@@ -2,6 +2,10 @@
 
 Each iteration computes the covariance of the rows with their missing entries filled in, derives the common
 factors and the noise of every column from it, and fills in the missing entries anew.
+
+With few rows for the number of columns, the largest eigenvalues of the covariance are larger than the
+variances of the factors, and their directions contain noise. Both are corrected for in the limit of large
+tables, so that wide tables can be analysed, too.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows, sample_ids
+from bpfa.inference.eigenpairs import largest_eigenpairs
 
-__all__ = ["LEAST_NOISE_SHARE", "FactorAnalysis", "pairwise_covariance", "row_sample"]
+__all__ = ["LEAST_NOISE_SHARE", "FactorAnalysis", "pairwise_covariance", "row_sample", "true_factors"]
 
 # A sample has at most this many rows, and at most this many entries unless so few rows would not suffice.
 MAX_ROWS, MAX_ENTRIES, ENOUGH_ROWS = 10_000, 2**21, 1000
@@ -46,8 +51,45 @@ def pairwise_covariance(batch: Batch) -> Array:
     return covariance
 
 
+def true_factors(eigenvalues: Array, columns_per_row: float) -> tuple[Array, Array]:
+    """Return what the largest eigenvalues of a sample covariance say about the true common factors.
+
+    The noise has variance 1. A factor of variance v is seen, in a table with g columns for every row, as an
+    eigenvalue of (1 + v) (1 + g / v), provided that v > sqrt(g); otherwise it is lost in the noise.
+
+    Parameters
+    ----------
+    eigenvalues : array
+        The largest eigenvalues of the covariance of the rows.
+    columns_per_row : float
+        g, the number of columns divided by the number of rows.
+
+    Returns
+    -------
+    variances : array
+        Variance of every factor; 0 for an eigenvalue that noise alone could have.
+    shrinkage : array
+        What the projection of a row onto the direction of a factor must be multiplied by to predict the row
+        with the least squared error (Gavish and Donoho, 2017).
+
+    Examples
+    --------
+    >>> variances, shrinkage = true_factors(np.array([3.0, 7.0]), columns_per_row=1.0)
+    >>> variances.round(2), shrinkage.round(2)
+    (array([0.  , 4.79]), array([0.  , 0.65]))
+    >>> true_factors(np.array([3.0, 7.0]), columns_per_row=0.0)[0]
+    array([2., 6.])
+    """
+    excess = eigenvalues - 1.0 - columns_per_row
+    spread = np.sqrt(np.maximum(excess**2 - 4 * columns_per_row, 0.0))
+    visible = excess > 2 * np.sqrt(columns_per_row)
+    variances: Array = np.where(visible, (excess + spread) / 2, 0.0)
+    shrinkage: Array = np.where(visible, spread / np.maximum(eigenvalues, 1e-300), 0.0)
+    return variances, shrinkage
+
+
 class FactorAnalysis:
-    """Maximum-likelihood factor analysis of rows with missing entries, by iteration.
+    """Factor analysis of rows with missing entries, by iteration.
 
     Parameters
     ----------
@@ -61,6 +103,10 @@ class FactorAnalysis:
         Noise variance of every column.
     filled : array, shape (n_rows, n_columns)
         The rows, with missing entries as the factors predict them.
+    directions : array, shape (n_columns, n_factors)
+        Orthonormal directions of the common factors in units of the noise, the strongest last.
+    common : array, shape (n_factors,)
+        Variance of every common factor in units of the noise.
 
     Examples
     --------
@@ -80,11 +126,14 @@ class FactorAnalysis:
         variance = (self.values**2).sum(axis=0) / np.maximum(self.n_observed, 1)
         self._least_noise = LEAST_NOISE_SHARE * np.where(variance > 0, variance, 1.0)
         self.noise: Array = np.maximum(variance, self._least_noise)
+        self.directions: Array = np.zeros((values.shape[1], 0))
+        self.common: Array = np.zeros(0)
+        self._columns_per_row = values.shape[1] / max(1.0, float(self.n_observed.mean()))
 
-    def fit(self, n_factors: int, max_iterations: int) -> None:
-        """Iterate until the noise no longer changes noticeably, at most `max_iterations` times."""
+    def fit(self, n_factors: int, max_iterations: int, tolerance: float = TOLERANCE) -> None:
+        """Iterate until no noise variance changes by more than `tolerance` of itself, or so many times."""
         for _ in range(max_iterations):
-            if self.iterate(n_factors) <= TOLERANCE:
+            if self.iterate(n_factors) <= tolerance:
                 break
 
     def iterate(self, n_factors: int) -> float:
@@ -95,17 +144,14 @@ class FactorAnalysis:
         float
             The largest change of a noise variance, as a share of its earlier value.
         """
-        n, D = self.values.shape
         noise, unit = self.noise, np.sqrt(self.noise)
-        # Values that were filled in have no noise of their own; its variance is added here.
-        covariance = self.filled.T @ self.filled / n + np.diag((1 - self.n_observed / n) * noise)
-        eigenvalues, vectors = np.linalg.eigh(covariance / unit / unit[:, None])
-        # In units of the noise, a common factor has the variance by which an eigenvalue exceeds 1.
-        common = np.maximum(eigenvalues[D - n_factors :] - 1.0, 0.0)
-        directions = vectors[:, D - n_factors :]
-        self.noise = np.maximum(np.diag(covariance) - noise * (directions**2 @ common), self._least_noise)
-        shrunk = directions * (common / (common + 1.0))
-        self.filled = np.where(
-            self.observed, self.values, ((self.filled / unit) @ shrunk) @ directions.T * unit
-        )
+        scaled = self.filled / unit
+        # Values that were filled in have no noise of their own; its variance, 1 in these units, is added.
+        missing = 1 - self.n_observed / len(scaled)
+        eigenvalues, self.directions = largest_eigenpairs(scaled, missing, n_factors, self.directions)
+        self.common, shrinkage = true_factors(eigenvalues, self._columns_per_row)
+        total = (self.filled**2).mean(axis=0) + missing * noise
+        self.noise = np.maximum(total - noise * (self.directions**2 @ self.common), self._least_noise)
+        prediction = (scaled @ (self.directions * shrinkage)) @ self.directions.T * unit
+        self.filled = np.where(self.observed, self.values, prediction)
         return float((np.abs(self.noise - noise) / noise).max())

@@ -36,6 +36,10 @@ class Settings:
     """Key of the stream of random numbers."""
     most_features: int = 0
     """The largest number of features that a revision may lead to; 0 if features are not revised."""
+    diagnostic: bool = False
+    """Whether the held-out entries only serve to judge the model after the fit, and are not scored in it."""
+    sparse: str = "rows"
+    """Which side of the table is sparse: its "rows" or its "columns"."""
 
     @property
     def stream(self) -> Stream:

@@ -15,7 +15,8 @@ from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs
 from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows, sample_ids
-from bpfa.inference.factor_analysis import pairwise_covariance, row_sample
+from bpfa.inference.eigenpairs import EXACT_COLUMNS, largest_eigenpairs
+from bpfa.inference.factor_analysis import FactorAnalysis, pairwise_covariance, row_sample
 from bpfa.inference.sampler import GibbsSampler
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import GlobalPosterior
@@ -42,6 +43,8 @@ NOISE_SHARE, FEATURES_PER_ROW = 1.0, 1.0
 # For the start from principal components: the largest number of components for each column, because the noise
 # is estimated from the components that remain, and the share of the rows that use each component.
 PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
+# The most iterations of the factor analysis that finds them.
+MAX_ITERATIONS = 10
 # A component stands out if its variance is more than this many times the average variance of a column.
 OUTSTANDING = 2.0
 
@@ -137,11 +140,11 @@ def principal_posterior(
     seed: int | Stream | None = None,
     **form: Unpack[FeatureForm],
 ) -> GlobalPosterior:
-    """Start from principal components.
+    """Start from principal components: the common factors of a quick factor analysis.
 
-    The covariance of two columns is taken over the rows in which both are observed. At the start, nearly all
-    rows use each component, as in factor analysis; the fit then finds out which rows do not need it. If there
-    are more features than two thirds of the number of columns, this is the same as `common_posterior`.
+    At the start, nearly all rows use each component, as in factor analysis; the fit then finds out which rows
+    do not need it. If there are more features than two thirds of the number of columns, this is the same as
+    `common_posterior`.
 
     Examples
     --------
@@ -153,7 +156,14 @@ def principal_posterior(
     if not principal_alone(n_features, rows.n_columns):
         return common_posterior(rows, n_features, priors, seed=seed, **form)
     start = random_posterior(rows, n_features, priors, seed=seed, **form)
-    return _with_components(start, *_components(rows, seed), n_features)
+    sample = row_sample(rows, _stream(seed).child("initialise"))
+    analysis = FactorAnalysis(sample.values, sample.observed)
+    analysis.fit(n_features, MAX_ITERATIONS)
+    noise = float(analysis.noise.mean())
+    # A factor that does not stand out from the noise starts as large as the noise.
+    strength = np.sqrt(np.maximum(analysis.common, 1.0))
+    components = (analysis.directions * strength).T[::-1] * np.sqrt(analysis.noise)
+    return _with_components(start, components, noise)
 
 
 def principal_alone(n_features: int, n_columns: int) -> bool:
@@ -190,32 +200,49 @@ def common_posterior(
     array([0.88, 0.33, 0.33])
     """
     start = random_posterior(rows, n_features, priors, seed=seed, **form)
-    eigenvalues, vectors = _components(rows, seed)
-    n_outstanding = int((eigenvalues > OUTSTANDING * eigenvalues.mean()).sum())
-    return _with_components(start, eigenvalues, vectors, min(n_outstanding, n_features))
-
-
-def _components(rows: Rows, seed: int | Stream | None) -> tuple[Array, Array]:
-    """Return the variances of the principal components, the smallest first, and their directions."""
     sample = row_sample(rows, _stream(seed).child("initialise"))
-    eigenvalues, vectors = np.linalg.eigh(pairwise_covariance(sample))
-    return eigenvalues, vectors
-
-
-def _with_components(
-    start: GlobalPosterior, eigenvalues: Array, vectors: Array, n_principal: int
-) -> GlobalPosterior:
-    """Return a start whose first features are the largest principal components."""
+    eigenvalues, vectors, mean = _principal_components(sample, n_features)
+    n_outstanding = int((eigenvalues > OUTSTANDING * mean).sum())
     D = start.n_columns
-    kept = slice(D - n_principal, None)
-    noise = max(float(eigenvalues[: D - n_principal].mean()), float(eigenvalues[-1]) * 1e-6)
-    if not n_principal or noise <= 0:
+    remaining = (D * mean - eigenvalues[:n_outstanding].sum()) / max(1, D - n_outstanding)
+    noise = max(float(remaining), float(eigenvalues[0]) * 1e-6)
+    if not n_outstanding or noise <= 0:
         return start
-    # Weights have variance 1. Features are scaled so that a component which only a share of the rows uses has
-    # the variance that was found in the data.
-    strength = np.sqrt(np.maximum(eigenvalues[kept] - noise, noise) / PRINCIPAL_USE)
+    strength = np.sqrt(np.maximum(eigenvalues[:n_outstanding] - noise, noise))
+    return _with_components(start, vectors[:n_outstanding] * strength[:, None], noise)
+
+
+def _principal_components(sample: Batch, most: int) -> tuple[Array, Array, float]:
+    """Return the largest principal components, and the average variance of a column.
+
+    Returns
+    -------
+    variances : array, shape (n,)
+        Variance of each component, the largest first.
+    directions : array, shape (n, n_columns)
+    mean : float
+    """
+    D = sample.values.shape[1]
+    if D <= EXACT_COLUMNS:
+        eigenvalues, vectors = np.linalg.eigh(pairwise_covariance(sample))
+        return eigenvalues[::-1][:most], vectors.T[::-1][:most], float(eigenvalues.mean())
+    # If missing entries are 0 and each column is divided by the share of its observed entries, products of
+    # two columns are right on average, but squares are too large; this is subtracted from the diagonal.
+    share = np.maximum(sample.observed.mean(axis=0), 1.0 / len(sample))
+    values = sample.values.astype(np.float64)
+    square = (values**2).mean(axis=0)
+    eigenvalues, vectors = largest_eigenpairs(
+        values / share, square / share - square / share**2, min(most, D)
+    )
+    return eigenvalues[::-1], vectors.T[::-1], float((square / share).mean())
+
+
+def _with_components(start: GlobalPosterior, components: Array, noise: float) -> GlobalPosterior:
+    """Return a start whose first features are components that nearly all rows use, with weights near 1."""
+    D, n_principal = start.n_columns, len(components)
     phi = start.features.mean
-    phi[:n_principal] = (vectors[:, kept] * strength).T[::-1]
+    # A component which only a share of the rows uses must be larger to have the same variance.
+    phi[:n_principal] = components * PRINCIPAL_USE**-0.5
     N, (a0, b0) = start.n_rows, start.priors.beta(start.n_features)
     use = start.pi.copy()
     use[:n_principal] = PRINCIPAL_USE

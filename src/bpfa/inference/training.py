@@ -16,6 +16,7 @@ from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.algorithms import algorithm as algorithm_named
 from bpfa.inference.chain_store import CarriedGibbs, ChainStore
 from bpfa.inference.progress import Progress, step_numbers
+from bpfa.inference.rotated_start import rotated_posterior
 from bpfa.inference.sampler import ChainPosterior, gibbs_sampler
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.starts import (
@@ -37,6 +38,7 @@ INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "random": random_posterior,
     "data": data_posterior,
     "principal": principal_posterior,
+    "rotated": rotated_posterior,
     "common": common_posterior,
     "gibbs": gibbs_posterior,
 }

@@ -1,4 +1,4 @@
-"""Groups of like rows, each with a factor model of its own (docs/math.md section 18).
+"""Groups of like rows, each with a factor model of its own (docs/math.md section 19).
 
 This module holds what every backend must know of such a model; nothing in it depends on where the rows come
 from. A member of a group is a window into flat arrays: entry d is at `first + offsets[d]`. Rows of a

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.data import Batch
 
-__all__ = ["Signal", "log_predictive", "signal"]
+__all__ = ["Signal", "log_predictive", "signal", "weight_moments"]
 
 # How many numbers the features of a group of rows may take; this many take 32 MiB.
 GROUP_NUMBERS = 2**22
@@ -60,6 +60,38 @@ def signal(on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Bat
         spread = np.einsum("ram,ram->rm", missing, solved[:, :, 1:])
         np.add.at(variance, (group.rows[:, None], columns), spread)
     return Signal(weights @ phi, variance)
+
+
+def weight_moments(
+    on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch
+) -> tuple[Array, Array]:
+    """Return the mean and the second moments of z w in every row, given which features are on.
+
+    Parameters
+    ----------
+    on, phi, g_o, g_w, batch
+        As in `signal`.
+
+    Returns
+    -------
+    mean : array, rows x K
+    second : array, rows x K x K
+        E[x x^T], which is 0 for features that are off.
+
+    Examples
+    --------
+    >>> weight_moments(np.array([[True]]), np.ones((1, 2)), 1.0, 1.0, Batch([[3.0, np.nan]]))
+    (array([[1.5]]), array([[[2.75]]]))
+    """
+    n_rows, K = on.shape
+    mean, second = np.zeros((n_rows, K)), np.zeros((n_rows, K, K))
+    for group in _groups(on, phi, g_o, g_w, batch):
+        covariance = np.linalg.inv(group.precision)
+        found = (covariance @ group.b[:, :, None])[:, :, 0]
+        mean[group.rows[:, None], group.features] = found
+        places = group.rows[:, None, None], group.features[:, :, None], group.features[:, None, :]
+        second[places] = covariance + found[:, :, None] * found[:, None, :]
+    return mean, second
 
 
 def log_predictive(

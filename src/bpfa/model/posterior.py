@@ -195,10 +195,10 @@ class GlobalPosterior:
         g_o : float
             Noise precision of the view under which the sums were taken.
         """
-        target = self._target_except_features(sums)
-        return replace(target, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+        numbers = self._target_except_features(sums)
+        return replace(self, **numbers, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
 
-    def _target_except_features(self, sums: Sums) -> GlobalPosterior:
+    def _target_except_features(self, sums: Sums) -> dict[str, Any]:
         """Return the target of all parameters except those of the features, which may be large."""
         if sums.n_rows < 1:
             raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
@@ -210,32 +210,19 @@ class GlobalPosterior:
             n_weights, squares = sums.n.sum(), sums.ZW2
         else:
             n_weights, squares = sums.n_rows * self.n_features, sums.W2
-        return replace(
-            self,
-            a=a0 + s * sums.n,
-            b=b0 + s * (sums.n_rows - sums.n),
-            c=priors.c0 + s * sums.O / 2,
-            d=priors.d0 + s * sums.SSE / 2,
-            e=priors.e0 + s * n_weights / 2,
-            f=priors.f0 + s * squares / 2,
-        )
+        return {
+            "a": a0 + s * sums.n,
+            "b": b0 + s * (sums.n_rows - sums.n),
+            "c": priors.c0 + s * sums.O / 2,
+            "d": priors.d0 + s * sums.SSE / 2,
+            "e": priors.e0 + s * n_weights / 2,
+            "f": priors.f0 + s * squares / 2,
+        }
 
     def step(self, sums: Sums, rho: float, g_o: float) -> GlobalPosterior:
         """Move every natural parameter by rho towards `target(sums, g_o)`."""
         rho = check_number("rho", rho, low=0.0, high=1.0)
         target = self._target_except_features(sums)
+        moved = {name: (1 - rho) * getattr(self, name) + rho * new for name, new in target.items()}
         features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
-
-        def moved(old: Array, new: Array) -> Array:
-            return (1 - rho) * old + rho * new
-
-        return replace(
-            self,
-            a=moved(self.a, target.a),
-            b=moved(self.b, target.b),
-            c=(1 - rho) * self.c + rho * target.c,
-            d=(1 - rho) * self.d + rho * target.d,
-            e=(1 - rho) * self.e + rho * target.e,
-            f=(1 - rho) * self.f + rho * target.f,
-            features=features,
-        )
+        return replace(self, **moved, features=features)

@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import check_choice, check_integer
 from bpfa._support.optional import library
-from bpfa.estimator.diagnostics import column_labels, residual_blocks
+from bpfa.estimator.diagnostics import residual_blocks
+from bpfa.estimator.frames import column_labels, component_labels, shortened
+from bpfa.estimator.hidden_entries import HELD_OUT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +26,9 @@ __all__ = ["plot_components", "plot_coverage", "plot_residuals", "plot_trace", "
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.55"
 # Width of a figure in inches. If it fills the screen of a phone, text of ten points is still legible.
 WIDTH = 4.8
+# Inches between the names of neighbouring rows or columns, and inches for the names at the side and for the
+# scale of colours.
+NAME_SPACING, NAMES_WIDTH = 0.2, 3.0
 # Smaller shares are drawn as this one, because a share of 0 has no place on a logarithmic axis.
 LEAST_USAGE = 1e-4
 # What a trace can be plotted against, and the label of the axis.
@@ -42,7 +47,8 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     model : BPFA
         A fitted model.
     n : int
-        How many components to show, the most used ones; components that are not in use are left out.
+        How many components to show, the most used ones; components that are not in use are left out. A new
+        figure is wide enough for all their names. In given axes that are too narrow, some names are left out.
     n_columns : int
         How many columns to show. If there are more, those with the largest loadings on these components are
         shown, in the order of the data.
@@ -68,16 +74,21 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     largest = np.argsort(-np.abs(loadings).max(axis=1), kind="stable")[:n_columns]
     chosen = np.sort(largest)
     if ax is None:
-        ax = _axes(height=1.6 + 0.2 * len(chosen))
+        width = max(WIDTH, NAMES_WIDTH + NAME_SPACING * n)
+        ax = _axes(height=1.6 + NAME_SPACING * len(chosen), width=width)
     limit = np.abs(loadings).max() or 1.0
     image = ax.imshow(loadings[chosen], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    ax.set_xticks(range(n), model.get_feature_names_out()[:n], rotation=90)
-    ax.set_yticks(range(len(chosen)), column_labels(model)[chosen])
+    every = _every_name_that_fits(ax, n)
+    ax.set_xticks(range(0, n, every), component_labels(model)[:n:every], rotation=90)
+    names = [shortened(name) for name in column_labels(model)[chosen]]
+    ax.set_yticks(range(len(chosen)), names)
     ax.tick_params(length=0)
     ax.set_xlabel("Component, most used first")
     if len(chosen) < len(loadings):
         ax.set_ylabel(f"{len(chosen)} of {len(loadings)} columns")
-    ax.figure.colorbar(image, ax=ax, label="Loading (units of column scale)")
+    # A colour bar as high as a tall figure would be out of proportion.
+    shown = min(1.0, 3.0 / (0.2 * len(chosen)))
+    ax.figure.colorbar(image, ax=ax, label="Loading (units of column scale)", shrink=shown, anchor=(0, 1))
     return ax
 
 
@@ -175,6 +186,8 @@ def plot_coverage(
 ) -> Axes:
     """Show how often predictive intervals cover held-out entries, against how often they should.
 
+    If the model has learned from these entries in its fit, the title says so (see `BPFA.calibration`).
+
     Where the curve is below the diagonal, the model is overconfident. The band contains 95% of the points
     of a calibrated model whose entries are independent; entries of the same row are not quite independent, so
     the band is slightly too narrow.
@@ -215,7 +228,13 @@ def plot_coverage(
     )
     ax.plot([0, 1], [0, 1], color="0.3", linewidth=1, linestyle="--", label="calibrated")
     ax.plot(counted["level"], counted["coverage"], "o-", markersize=4, color=BLUE, label="model")
-    ax.set(xlabel="Nominal coverage", ylabel=f"Coverage of {n_entries:,} held-out entries")
+    kind = counted["entries"].iloc[0]
+    if kind == HELD_OUT:
+        ax.set_ylabel(f"Coverage of {n_entries:,} held-out entries")
+    else:
+        ax.set_ylabel(f"Coverage of {n_entries:,} entries")
+        ax.set_title(f"Entries {kind}; others are covered less", fontsize="medium", color=ORANGE)
+    ax.set(xlabel="Nominal coverage")
     _label_in_percent(ax)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     _hide_frame(ax)
@@ -272,9 +291,17 @@ def plot_residuals(model: BPFA, X: Any, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _axes(height: float = 3.4) -> Axes:
-    ax: Axes = _pyplot().subplots(figsize=(WIDTH, height), layout="constrained")[1]
+def _axes(height: float = 3.4, width: float = WIDTH) -> Axes:
+    ax: Axes = _pyplot().subplots(figsize=(width, height), layout="constrained")[1]
     return ax
+
+
+def _every_name_that_fits(ax: Axes, n: int) -> int:
+    """Return the step between names along the horizontal axis at which they do not overlap."""
+    # In inches, and without the names at the side and the scale of colours, which get their space later.
+    across = ax.get_window_extent().width / ax.figure.dpi
+    width = max(1.0, across - NAMES_WIDTH / 2)
+    return max(1, int(np.ceil(n * 0.75 * NAME_SPACING / width)))
 
 
 def _pyplot() -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch
+from bpfa.data.sketch import mixed
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.sampler import ChainPosterior
 from bpfa.model.marginals import Signal
@@ -21,6 +23,7 @@ __all__ = [
     "Prediction",
     "feature_means",
     "feature_usage",
+    "features_in_use",
     "keyed_by_content",
     "predict",
     "row_weights",
@@ -30,10 +33,10 @@ __all__ = [
 
 # If a feature is in a row with a smaller probability than this, its weight is reported as zero.
 SMALLEST_PROBABILITY = 1e-3
+# A feature is in use if more than this share of the rows uses it.
+LEAST_SHARE = 1e-3
 # The most draws of the globals that a sample of new rows is based on.
 MAX_GLOBAL_DRAWS = 100
-# Multipliers of the SplitMix64 generator, used to mix the bits of a row.
-SPLITMIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class Prediction(NamedTuple):
@@ -58,12 +61,8 @@ def keyed_by_content(batch: Batch) -> Batch:
     """
     values = np.where(batch.observed, batch.values.astype(np.float64) + 0.0, np.nan)
     ids = np.zeros(len(batch), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for bits in values.view(np.uint64).T:
-            ids = (ids ^ bits) + SPLITMIX[0]
-            ids = (ids ^ (ids >> np.uint64(30))) * SPLITMIX[1]
-            ids = (ids ^ (ids >> np.uint64(27))) * SPLITMIX[2]
-            ids ^= ids >> np.uint64(31)
+    for bits in values.view(np.uint64).T:
+        ids = mixed(ids, bits)
     # Row ids have 40 bits.
     return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
 
@@ -75,6 +74,28 @@ def feature_means(posterior: Posterior) -> Array:
         return mean
     assert isinstance(posterior, GlobalPosterior)
     return posterior.features.mean
+
+
+def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
+    """Return which features are in use, shape (K,).
+
+    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if what it
+    adds to such a row stands out from the noise: its expected square length is larger than the variance of
+    the noise. A feature that the data does not need may remain switched on in some rows, where it is too
+    small to make a difference.
+    """
+    if isinstance(posterior, ChainPosterior):
+        n_rows, used = len(posterior.state.z), posterior.state.z.sum(axis=0)
+        weight_variance = float(np.mean([1 / view.g_w for view in posterior.views]))
+    else:
+        assert isinstance(posterior, GlobalPosterior)
+        n_rows, used = posterior.n_rows, posterior.a - posterior.priors.beta(posterior.n_features)[0]
+        weight_variance = posterior.f / posterior.e
+    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance
+    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & (
+        square_length > posterior.noise_std**2
+    )
+    return in_use
 
 
 def feature_usage(posterior: Posterior) -> Array:

@@ -46,6 +46,9 @@ def image_report(result: Any, picture: Picture, *, command: str | None = None) -
         },
         comparison=_comparison(result, picture),
         uncertainty=_uncertainty(result, picture),
+        noise=None,
+        predictions=None,
+        holes=None,
         atoms=_atoms(model, result.patch_size),
         components=None,
         n_unused=len(model.components_) - model.n_components_used_,
@@ -90,10 +93,11 @@ def _uncertainty(result: Any, picture: Picture) -> dict[str, Any]:
 
 def _atoms(model: Any, patch: tuple[int, int]) -> list[dict[str, Any]]:
     """Return the features in use, each as a picture of a patch."""
-    energies = energy(model)
+    energies, names = energy(model), model.get_feature_names_out()
     return [
         {
             "index": index,
+            "name": str(names[index]),
             "use": float(model.component_probabilities_[index]),
             "energy": float(energies[index]),
             "picture": picture_uri(atom(model.components_[index], patch)),

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bpfa.estimator.diagnostics import column_labels
 from bpfa.report.page import energy, render, settings_of, traces
+from bpfa.report.table import hole_section, noise_section, prediction_section
 
 __all__ = ["model_report"]
 
@@ -14,21 +16,22 @@ __all__ = ["model_report"]
 TOP_COLUMNS, MOST_COMPONENTS = 8, 200
 
 
-def model_report(model: Any, *, title: str) -> str:
-    """Return a page that shows what a model has learned.
+def model_report(model: Any, X: Any = None, *, title: str) -> str:
+    """Return a page that shows what a model has learned and, given data, how well it predicts them.
 
     Parameters
     ----------
     model : BPFA
         Fitted.
+    X : array-like, frame, AnnData, or Rows, optional
+        Data with the columns of the fit, for example that of the fit itself. The page then shows how much
+        variance the model explains, how often its intervals are right, and where entries are missing.
     title : str
     """
     from sklearn.base import clone
 
-    names = getattr(model, "feature_names_in_", None)
-    columns = (
-        [str(name) for name in names] if names is not None else [str(i) for i in range(model.n_features_in_)]
-    )
+    columns = [str(name) for name in column_labels(model)]
+    predictions = None if X is None else prediction_section(model, X)
     return render(
         kind="model",
         title=title,
@@ -37,10 +40,14 @@ def model_report(model: Any, *, title: str) -> str:
             "Columns": f"{model.n_features_in_:,}",
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
             "Noise": f"{model.history_['noise_std'][-1]:.3g} of a column's standard deviation",
+            **({} if predictions is None else predictions.facts),
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
         },
         comparison=None,
         uncertainty=None,
+        noise=noise_section(model, columns),
+        predictions=predictions,
+        holes=None if X is None else hole_section(model, X, columns),
         atoms=None,
         components=_components(model, columns),
         n_unused=len(model.components_) - model.n_components_used_,
@@ -53,6 +60,7 @@ def model_report(model: Any, *, title: str) -> str:
 def _components(model: Any, columns: list[str]) -> list[dict[str, Any]]:
     """Return the features in use, each with its largest entries, in standard deviations of a column."""
     weights, energies = model.components_ / model.scale_, energy(model)
+    names = model.get_feature_names_out()
     shown = []
     for index in range(min(model.n_components_used_, MOST_COMPONENTS)):
         top = np.argsort(-np.abs(weights[index]), kind="stable")[:TOP_COLUMNS]
@@ -60,6 +68,7 @@ def _components(model: Any, columns: list[str]) -> list[dict[str, Any]]:
         shown.append(
             {
                 "index": index,
+                "name": str(names[index]),
                 "use": float(model.component_probabilities_[index]),
                 "energy": float(energies[index]),
                 "bars": [

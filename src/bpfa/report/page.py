@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import bpfa
 from bpfa._support.checks import Array
 from bpfa._support.optional import library
+from bpfa.estimator.frames import shortened
 from bpfa.report.charts import line_chart
 
 __all__ = ["energy", "noise_range", "render", "settings_of", "traces"]
@@ -29,6 +30,7 @@ def render(**content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["shortened"] = shortened
     inline = {name: Markup((folder / f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}
     page: str = environment.get_template("page.html").render(**content, **inline, version=bpfa.__version__)
     return page
@@ -71,6 +73,13 @@ def energy(model: Any) -> Array:
     return energies / (energies.sum() or 1.0)
 
 
+def _held_out(settings: Any) -> str:
+    """Return which share of the entries the fit did not see, and what for."""
+    if not settings.held_out:
+        return "nothing"
+    return f"{settings.held_out:.2g} of the entries, {'not ' * settings.diagnostic}scored during the fit"
+
+
 def settings_of(model: Any) -> dict[str, str]:
     """Return the settings of a fit, under names for people to read."""
     settings = model.settings_
@@ -89,7 +98,7 @@ def settings_of(model: Any) -> dict[str, str]:
         "Step size": f"(t + {settings.step_delay:g})^-{settings.step_decay:g}",
         "Local steps": ", ".join(f"{name} {value}" for name, value in settings.options.items()),
         "Priors": ", ".join(f"{name} {value:g}" for name, value in vars(settings.priors).items()),
-        "Held out": f"{settings.held_out:.0%}",
+        "Held out": _held_out(settings),
         "Seed": "none given" if model.random_state is None else model.random_state,
         "Device": settings.device,
         "Versions": f"bpfa {bpfa.__version__}, NumPy {np.__version__}",

@@ -1,13 +1,12 @@
 """How many features a table needs, estimated before the fit (docs/math.md section 12).
 
-A fit leaves features unused that the data does not need. But it starts from as many principal components as
-there are features, and components that consist of noise alone take long to disappear. Therefore factor
-analysis is run with more and more factors, until hidden entries are no longer predicted better.
+The number is that of the common factors that stand out from the noise. Where more factors than that predict
+hidden entries better, as they may in real tables, there are more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +14,24 @@ from numpy.typing import NDArray
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows
 from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.selection.significant_factors import significant_factors
 
 __all__ = ["component_count"]
 
 # The share of the entries that is hidden in a trial. Small tables get several trials, each with other hidden
 # entries, until about ENOUGH_ENTRIES have been hidden in all.
 HIDDEN_SHARE, ENOUGH_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
-# The number of factors grows by GROWTH from one attempt to the next. Each attempt has N_ITERATIONS, and the
-# search ends after PATIENCE attempts in a row that are worse than the best.
-GROWTH, N_ITERATIONS, PATIENCE = 2**0.5, 5, 2
-# An iteration takes about D^3 operations: with more than WIDE columns there are fewer attempts, with fewer
-# iterations each.
-WIDE, WIDE_GROWTH, WIDE_ITERATIONS = 512, 2.0, 3
-# The smallest number of factors is chosen whose error is nearly the least: the difference is at most this
-# share of the least error, and of what the factors explain. More features would take disproportionately more
-# time.
-TOLERANCE = 0.005
+# From the number of significant factors, the number grows by GROWTH from one attempt to the next, as long as
+# this lowers the squared error of the hidden entries by a share of at least LEAST_GAIN. More features would
+# take disproportionately more time.
+GROWTH, LEAST_GAIN = 2**0.5, 0.005
+# Errors count as at most this many standard deviations of a column, so that single entries which nothing
+# could predict do not decide.
+LARGEST_ERROR = 5.0
+# The most iterations of the factor analysis in an attempt, and the change of the noise at which they end.
+MAX_ITERATIONS, TOLERANCE = 50, 0.005
+# Wide tables are judged by a sample of this many columns.
+MAX_COLUMNS = 2048
 
 
 class _Trial:
@@ -43,14 +44,13 @@ class _Trial:
 
     def error(self, n_factors: int) -> float:
         """Continue with this number of factors, and return the squared error of the hidden entries."""
-        n_columns = self.hidden.shape[1]
-        for _ in range(WIDE_ITERATIONS if n_columns > WIDE else N_ITERATIONS):
-            self.analysis.iterate(n_factors)
-        return float(((self.truth - self.analysis.filled[self.hidden]) ** 2).sum())
+        self.analysis.fit(n_factors, MAX_ITERATIONS, TOLERANCE)
+        errors = np.clip(self.truth - self.analysis.filled[self.hidden], -LARGEST_ERROR, LARGEST_ERROR)
+        return float((errors**2).sum())
 
 
 def component_count(rows: Rows, largest: int, stream: Stream) -> int:
-    """Return the smallest number of factors that predicts hidden entries nearly as well as any other number.
+    """Return the number of factors that stand out from the noise, or more if these predict clearly better.
 
     Parameters
     ----------
@@ -69,31 +69,49 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     >>> component_count(ArrayRows(y / y.std(axis=0)), 13, Stream.from_seed(0))
     4
     """
-    batch = row_sample(rows, stream)
+    batch = _column_sample(row_sample(rows, stream), stream)
+    rng = stream.child("signs").generator(0)
+    n_factors = max(1, significant_factors(batch.values, batch.observed, largest, rng))
+    if n_factors >= largest:
+        return largest
     rng = stream.child("hidden").generator(0)
     n_trials = int(np.clip(ENOUGH_ENTRIES / max(1.0, HIDDEN_SHARE * batch.observed.sum()), 1, MAX_TRIALS))
     trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN_SHARE) for _ in range(n_trials)]
-    error_without_factors = sum(float((trial.truth**2).sum()) for trial in trials)
-    errors: dict[int, float] = {}
-    for n_factors in _growing(largest, WIDE_GROWTH if rows.n_columns > WIDE else GROWTH):
-        errors[n_factors] = sum(trial.error(n_factors) for trial in trials)
-        if len(errors) > PATIENCE and min(errors.values()) < min(list(errors.values())[-PATIENCE:]):
-            break
-    least = min(error_without_factors, *errors.values())
-    acceptable = least + TOLERANCE * min(least, error_without_factors - least)
-    return next((n for n, error in errors.items() if error <= acceptable), 1)
+    return _more_if_better(n_factors, largest, lambda n: sum(trial.error(n) for trial in trials))
 
 
-def _growing(largest: int, growth: float) -> Iterator[int]:
-    """Yield numbers from 1 that grow by a factor, and the largest at the end.
+def _more_if_better(n_factors: int, largest: int, error: Callable[[int], float]) -> int:
+    """Return a number of factors, or the smallest larger one whose error is clearly smaller.
 
     Examples
     --------
-    >>> list(_growing(20, 2**0.5)), list(_growing(20, 2.0))
-    ([1, 2, 3, 4, 6, 8, 11, 16, 20], [1, 2, 4, 8, 16, 20])
+    >>> _more_if_better(5, 20, lambda n: max(9 - n, 0) + 10)
+    9
+    >>> _more_if_better(5, 20, lambda n: 10)
+    5
     """
-    n = 1
-    while n < largest:
-        yield n
-        n = max(n + 1, round(n * growth))
-    yield largest
+    too_few, enough, least = n_factors - 1, n_factors, error(n_factors)
+    while enough < largest:
+        n_more = min(largest, max(enough + 1, round(enough * GROWTH)))
+        error_of_more = error(n_more)
+        if error_of_more > (1 - LEAST_GAIN) * least:
+            break
+        too_few, enough, least = enough, n_more, error_of_more
+    if enough == n_factors:
+        return n_factors
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if error(middle) <= (1 + LEAST_GAIN) * least:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _column_sample(batch: Batch, stream: Stream) -> Batch:
+    """Return the batch with a random sample of its columns if there are very many."""
+    n_columns = batch.values.shape[1]
+    if n_columns <= MAX_COLUMNS:
+        return batch
+    chosen = np.sort(stream.child("columns").generator(0).permutation(n_columns)[:MAX_COLUMNS])
+    return Batch(batch.values[:, chosen], batch.observed[:, chosen])

@@ -9,9 +9,13 @@ from bpfa.data import Rows
 from bpfa.inference.settings import Settings
 from bpfa.selection import defaults
 from bpfa.selection.component_count import component_count
-from bpfa.selection.sparse_start import sparse_is_better
+from bpfa.selection.start_trial import StartTrial, clearly_smaller
 
 __all__ = ["Start", "choose_start"]
+
+# By how much, as a share, a sparse start must lower the squared error of hidden entries to be taken. Rotated
+# components cost nothing; many features that start at random take more steps, and longer ones.
+LEAST_GAIN_ROTATED, LEAST_GAIN_COMMON = 0.01, 0.05
 
 
 class Start(NamedTuple):
@@ -38,20 +42,31 @@ def choose_start(
     settings : Settings
         Those of the fit; the number of features is not used.
     largest : int
-        The largest number of common factors to consider. With very many columns it is taken as it is.
+        The largest number of common factors to consider.
     sparse_dropout : float, optional
-        If given, a trial decides whether each row uses a few of many features; the chains of the trial do not
-        see this share of a row's entries. Otherwise all features start as `settings` says.
+        If given, a trial decides whether rows use only some of the features; where these outnumber the
+        columns, the chains of the trial do not see this share of a row's entries. Otherwise all features
+        start as `settings` says.
     n_jobs : int, optional
         Number of threads.
     """
-    if rows.n_columns > defaults.FEW_COLUMNS:
-        return Start(largest, settings.init)
     n_factors = component_count(rows, largest, settings.stream.child("count"))
-    n_sparse = defaults.sparse_components(n_factors, rows.n_rows, rows.n_columns)
-    if not n_sparse or sparse_dropout is None:
-        return Start(n_factors, settings.init)
-    if not sparse_is_better(rows, n_factors, n_sparse, settings, dropout=sparse_dropout, n_jobs=n_jobs):
-        return Start(n_factors, settings.init)
-    logging.getLogger("bpfa").info("init='auto': %d features, each of which few rows use", n_sparse)
-    return Start(n_sparse, "common")
+    dense = Start(n_factors, settings.init)
+    n_many = defaults.sparse_components(rows.n_columns)
+    try_rotated = defaults.rotation_is_tried(n_factors, rows.n_columns)
+    too_few_rows = rows.n_rows < defaults.SPARSE_MIN_ROWS
+    if sparse_dropout is None or too_few_rows or not (n_many or try_rotated):
+        return dense
+    trial = StartTrial(rows, n_factors, settings, n_jobs)
+    chosen, least = dense, trial.dense
+    if try_rotated:
+        errors = trial.errors("rotated", n_factors)
+        if clearly_smaller(errors, least, LEAST_GAIN_ROTATED):
+            chosen, least = Start(n_factors, "rotated"), errors
+    if n_many:
+        errors = trial.errors("common", n_many, sparse_dropout)
+        if clearly_smaller(errors, least, LEAST_GAIN_COMMON):
+            chosen = Start(n_many, "common")
+    if chosen != dense:
+        logging.getLogger("bpfa").info("init='auto': %s, %d features", chosen.init, chosen.n_features)
+    return chosen

@@ -33,5 +33,25 @@ def signal(
     variance: NDArray[np.float64],
     n_threads: int,
 ) -> int: ...
+def add_draws(
+    phi: NDArray[np.float64],
+    logit: NDArray[np.float64],
+    g_o: NDArray[np.float64],
+    g_w: NDArray[np.float64],
+    values: NDArray[np.float64],
+    observed: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    on: NDArray[np.uint8],
+    mean: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    within: NDArray[np.float64],
+    key: int,
+    n_before: int,
+    n_sweeps: int,
+    n_threads: int,
+    instruction_set: str,
+) -> None: ...
 def run_float32(**arguments: Any) -> None: ...
 def run_float64(**arguments: Any) -> None: ...

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa._support.philox import Stream
+from bpfa.backends.cpu.collapsed import add_draws
 from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend
 from bpfa.data import Batch
+from bpfa.model.collapsed import MissingEntries
 from bpfa.model.local import MethodName
 from bpfa.model.marginals import Signal
+from bpfa.model.view import GlobalView
 
 __all__ = ["CpuBackend"]
 
@@ -32,6 +36,19 @@ class CpuBackend(Backend):
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return the entries of rows given which features are on."""
         return signal(on, phi, g_o, g_w, batch)
+
+    def add_draws(
+        self,
+        found: MissingEntries,
+        views: Sequence[GlobalView],
+        batch: Batch,
+        stream: Stream,
+        n_sweeps: int,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        """Continue the chains of some rows under further draws of the globals."""
+        add_draws(found, views, batch, stream, n_sweeps, n_jobs=n_jobs)
 
     def description(self) -> str:
         """Return, for people, which device would be used."""

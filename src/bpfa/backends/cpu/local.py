@@ -180,7 +180,7 @@ class KernelTotals:
             n_samples,
             self.view,
             n_rows=len(self.batch),
-            n_observed=float(self.batch.observed.sum()),
+            n_observed=float(np.count_nonzero(self.batch.observed)),
             n=self.n,
             total_zw2=self.total_zw2,
             zw2=None if self.batch.complete else self.zw2[:, :D],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.backends.cpu.collapsed import add_draws
 from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
@@ -23,9 +24,11 @@ from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
+from bpfa.model.collapsed import MissingEntries
 from bpfa.model.local import LocalMethod, MethodName
 from bpfa.model.marginals import Signal
 from bpfa.model.posterior import GlobalPosterior, Posterior
+from bpfa.model.view import GlobalView
 
 __all__ = ["CudaBackend", "CudaWorkspace"]
 
@@ -75,6 +78,19 @@ class CudaBackend(Backend):
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return the entries of rows given which features are on, computed by the kernel of the CPU."""
         return signal(on, phi, g_o, g_w, batch)
+
+    def add_draws(
+        self,
+        found: MissingEntries,
+        views: Sequence[GlobalView],
+        batch: Batch,
+        stream: Stream,
+        n_sweeps: int,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        """Continue the chains of some rows under further draws of the globals, by the kernel of the CPU."""
+        add_draws(found, views, batch, stream, n_sweeps, n_jobs=n_jobs)
 
     def problem(self) -> str | None:
         """Return why no GPU can be used and what to do about it, or None if one can."""

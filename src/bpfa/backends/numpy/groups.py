@@ -1,4 +1,4 @@
-"""Factor models of groups of like rows in NumPy: the specification (docs/math.md section 18)."""
+"""Factor models of groups of like rows in NumPy: the specification (docs/math.md section 19)."""
 
 from __future__ import annotations
 

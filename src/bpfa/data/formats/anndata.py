@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -13,7 +14,8 @@ from bpfa.data.formats.files import FileRows, existing_path, name_file_in_errors
 from bpfa.data.formats.hdf5 import HDF5Rows
 from bpfa.data.formats.sparse import SparseRows, check_absent, to_dense
 from bpfa.data.mapped import MappedRows
-from bpfa.data.rows import ArrayRows, Batch, Rows
+from bpfa.data.row_names import RowNames
+from bpfa.data.rows import ArrayRows, Batch, RowSource
 
 __all__ = ["AnnDataRows"]
 
@@ -47,12 +49,28 @@ class AnnDataRows(MappedRows):
         check_absent(absent)
         opener = _open_file if isinstance(source, (str, os.PathLike)) else _open_object
         rows, names = opener(source, layer, absent)
+        rows.column_names = names
         super().__init__(rows)
-        self.column_names = names
+        self._source = source
 
     def mapped(self, batch: Batch) -> Batch:
         """Return the batch unchanged: only the names of the columns are added."""
         return batch
+
+    def row_names(self) -> RowNames | None:
+        """Return the names of the observations, or None if they are only numbered."""
+        if isinstance(self._source, (str, os.PathLike)):
+            h5py, anndata_io = library("h5py", "anndata"), library("anndata.io", "anndata")
+            with name_file_in_errors(self._source), h5py.File(self._source, "r") as file:
+                table = file["obs"]
+                label = str(table.attrs["_index"])
+                values = np.asarray(anndata_io.read_elem(table[label]), dtype=object)
+        else:
+            label = self._source.obs_names.name or ""
+            values = self._source.obs_names.to_numpy(dtype=object)
+        if values.tolist() == [str(row) for row in range(len(values))]:
+            return None
+        return RowNames(("" if label in ("_index", "index") else label,), (values,))
 
 
 class _StoredSparseRows(FileRows):
@@ -79,7 +97,7 @@ class _StoredSparseRows(FileRows):
         return to_dense(rows, self._absent)
 
 
-def _open_file(source: str | os.PathLike[str], layer: str | None, absent: str) -> tuple[Rows, list[str]]:
+def _open_file(source: str | os.PathLike[str], layer: str | None, absent: str) -> tuple[RowSource, list[str]]:
     path = existing_path(source)
     h5py, anndata_io = library("h5py", "anndata"), library("anndata.io", "anndata")
     with name_file_in_errors(path):
@@ -91,7 +109,7 @@ def _open_file(source: str | os.PathLike[str], layer: str | None, absent: str) -
     return _rows_of_node(str(path), node, absent), [str(name) for name in names]
 
 
-def _open_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, list[str]]:
+def _open_object(source: Any, layer: str | None, absent: str) -> tuple[RowSource, list[str]]:
     if layer is not None and layer not in source.layers:
         raise _no_layer("the AnnData object", layer, source.layers)
     if source.isbacked and source.is_view:
@@ -105,11 +123,11 @@ def _open_object(source: Any, layer: str | None, absent: str) -> tuple[Rows, lis
         return _rows_of_node(str(source.filename), getattr(matrix, "group", matrix), absent), names
     if matrix is None:
         raise ValueError("source: the AnnData object has no X; expected a layer=...")
-    rows = SparseRows(matrix, absent=absent) if sparse.issparse(matrix) else ArrayRows(matrix)
+    rows: RowSource = SparseRows(matrix, absent=absent) if sparse.issparse(matrix) else ArrayRows(matrix)
     return rows, names
 
 
-def _rows_of_node(name: str, node: Any, absent: str) -> Rows:
+def _rows_of_node(name: str, node: Any, absent: str) -> RowSource:
     """Return the rows of a matrix in a file, which is dense (a dataset) or sparse (a group)."""
     if isinstance(node, library("h5py", "anndata").Dataset):
         return HDF5Rows(node)

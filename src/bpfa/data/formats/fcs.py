@@ -16,6 +16,11 @@ from bpfa.data.formats.files import FileRows, even_chunk_edges, existing_path, n
 
 __all__ = ["FCSRows"]
 
+# Names of channels that say something about the event rather than the cell, without spaces and signs.
+ABOUT_THE_EVENT = frozenset(
+    ("time", "hdrt", "eventlength", "celllength", "event", "eventnumber", "eventnum", "eventcount", "eventid")
+)
+
 
 class FCSRows(FileRows):
     """Events of an FCS file, each value x transformed to arcsinh(x / cofactor).
@@ -28,10 +33,12 @@ class FCSRows(FileRows):
     path : path
     channels : list of str, optional
         Channels to use, by the name of their marker ($PnS) or detector ($PnN), in this order. By default all
-        channels are used, including Time.
+        channels are used that measure the cell: not the time, the length and the number of the event.
     cofactor : float, optional
         The usual values are 5 for mass cytometry and about 150 for fluorescence; None leaves the values
         unchanged.
+    exclude : list of str, optional
+        Channels to leave out in addition, by the name of their marker or detector.
 
     Examples
     --------
@@ -49,6 +56,7 @@ class FCSRows(FileRows):
         path: str | os.PathLike[str],
         channels: Sequence[str] | None = None,
         cofactor: float | None = 5.0,
+        exclude: Sequence[str] | None = None,
     ) -> None:
         self.cofactor = (
             None if cofactor is None else check_number("cofactor", cofactor, low=0.0, open_low=True)
@@ -61,13 +69,19 @@ class FCSRows(FileRows):
             n_events, n_channels = int(self._head.event_count), int(self._head.channel_count)
             detectors = [str(name) for name in self._head.pnn_labels]
             markers = [str(name).strip() or detectors[i] for i, name in enumerate(self._head.pns_labels)]
-        self._columns = _positions(str(path), channels, markers, detectors)
+        kept = _measuring(markers, detectors) if channels is None else ()
+        self._columns = _positions(str(path), "channels", channels, markers, detectors) or list(kept)
+        left_out = _positions(str(path), "exclude", exclude, markers, detectors)
+        self._columns = [column for column in self._columns if column not in left_out]
         super().__init__(
             str(path),
             (n_events, len(self._columns)),
             np.dtype(np.float32),
             column_names=[markers[column] for column in self._columns],
         )
+        skipped = [markers[at] for at in range(n_channels) if channels is None and at not in kept]
+        if skipped:
+            self.reading = f"without {', '.join(skipped)}"
         # A read covers all channels of an event; and all events of a file of integers, whose width may vary.
         self.chunk_edges = even_chunk_edges(n_events, n_channels, 1 if self._type else n_events)
 
@@ -98,14 +112,24 @@ def _layout(head: Any) -> tuple[np.dtype[Any] | None, int]:
     )
 
 
+def _measuring(markers: list[str], detectors: list[str]) -> list[int]:
+    """Return the positions of the channels that measure the cell, and not when or how long it was seen."""
+    pairs = zip(markers, detectors, strict=True)
+    return [at for at, names in enumerate(pairs) if not any(map(_is_about_the_event, names))]
+
+
+def _is_about_the_event(name: str) -> bool:
+    return "".join(filter(str.isalnum, name)).lower() in ABOUT_THE_EVENT
+
+
 def _positions(
-    path: str, channels: Sequence[str] | None, markers: list[str], detectors: list[str]
+    path: str, argument: str, channels: Sequence[str] | None, markers: list[str], detectors: list[str]
 ) -> list[int]:
-    """Return the positions of the requested channels in the file."""
+    """Return the positions of the named channels in the file."""
     if channels is None:
-        return list(range(len(detectors)))
+        return []
     if isinstance(channels, str):
-        raise TypeError(f"channels={channels!r}: expected a list of names")
+        raise TypeError(f"{argument}={channels!r}: expected a list of names")
     positions = []
     for channel in channels:
         found = [i for i, names in enumerate(zip(markers, detectors, strict=True)) if channel in names]
@@ -114,7 +138,7 @@ def _positions(
                 f"{marker!r} ({detector})" for marker, detector in zip(markers, detectors, strict=True)
             )
             raise ValueError(
-                f"channels: {channel!r} is the name of {len(found)} channels of {path}, which has {known}; "
+                f"{argument}: {channel!r} is the name of {len(found)} channels of {path}, which has {known}; "
                 "expected the name of exactly one"
             )
         positions += found

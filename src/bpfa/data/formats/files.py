@@ -107,7 +107,7 @@ class FileRows(RowSource):
         return values.astype(self.dtype, copy=False)
 
     def _batch(self, values: NDArray[Any], ids: NDArray[np.int64]) -> Batch:
-        refuse_infinity(self.name, values, ids=ids)
+        refuse_infinity(self.name, values, ids=ids, column_names=self.column_names)
         return Batch(values, ids=ids)
 
 

@@ -1,19 +1,18 @@
-"""Rows of a table: a data frame of pandas or polars, or a CSV file that one of them reads."""
+"""Rows of a data frame of pandas or polars."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from bpfa.data.formats.files import existing_path, name_file_in_errors
+from bpfa.data.formats.columns import Choice, choose_columns, refuse_text
+from bpfa.data.row_names import RowNames
 from bpfa.data.rows import ArrayRows
 
-__all__ = ["TableRows", "read_csv"]
+__all__ = ["TableRows"]
 
 
 class TableRows(ArrayRows):
@@ -22,12 +21,18 @@ class TableRows(ArrayRows):
     Parameters
     ----------
     frame : pandas.DataFrame or polars.DataFrame
+        The names of the rows are the index of a frame of pandas, unless it only numbers them.
     columns : list of str, optional
         Columns to use, in this order. By default all columns are used, and all must hold numbers.
     missing : boolean array-like, optional
         True where an entry is missing; entries that are missing in the frame are missing in any case.
     name : str
         What error messages call the table.
+    index : str, int, list of them, or False, optional
+        Columns with names of rows, by name or position, instead of the index; False means that rows have no
+        names.
+    exclude : list of str, optional
+        Columns to leave out.
 
     Examples
     --------
@@ -35,89 +40,89 @@ class TableRows(ArrayRows):
     >>> rows = TableRows(pandas.DataFrame({"a": [1, 2], "b": [0.5, None]}))
     >>> rows.column_names, rows.take(np.array([1])).observed
     (['a', 'b'], array([[ True, False]]))
-    >>> TableRows(pandas.DataFrame({"a": [1], "donor": ["p7"]}))
+    >>> frame = pandas.DataFrame({"a": [1], "donor": ["p7"]})
+    >>> TableRows(frame)
     Traceback (most recent call last):
     ...
-    TypeError: data: column 'donor' is not numbers; expected numbers, or a choice such as columns=['a']
+    TypeError: data: column 'donor' is not numbers ('p7' in row 0); expected numbers, index=['donor'] if it \
+names the rows, or exclude=['donor']
+    >>> TableRows(frame, index="donor").row_names().values
+    (array(['p7'], dtype=object),)
     """
 
     def __init__(
-        self, frame: Any, columns: Sequence[str] | None = None, missing: Any = None, name: str = "data"
+        self,
+        frame: Any,
+        columns: Sequence[str] | None = None,
+        missing: Any = None,
+        name: str = "data",
+        index: Any = None,
+        exclude: Sequence[str] | None = None,
     ) -> None:
         convert = _from_polars if type(frame).__module__.startswith("polars") else _from_pandas
-        array, chosen = convert(frame, columns, name)
-        super().__init__(array, missing, name=name)
-        self.column_names = [str(column) for column in chosen]
+        array, labels, self._names = convert(frame, Choice(columns, index, exclude), name)
+        super().__init__(array, missing, name=name, column_names=[str(label) for label in labels])
+
+    def row_names(self) -> RowNames | None:
+        """Return the names of the rows."""
+        return self._names
 
 
-def read_csv(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, separator: str = ","
-) -> TableRows:
-    r"""Read a CSV file with a header into memory, through pandas or polars, whichever is installed.
-
-    A file that is too large for memory is best converted to Parquet once.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "data.csv")
-    ...     _ = path.write_text("a,b\n1,2\n3,\n")
-    ...     read_csv(path).take(np.array([1])).observed
-    array([[ True, False]])
-    """
-    path = existing_path(path)
-    for module, option in (("pandas", "sep"), ("polars", "separator")):
-        if importlib.util.find_spec(module):
-            with name_file_in_errors(path):
-                frame = importlib.import_module(module).read_csv(path, **{option: separator})
-            return TableRows(frame, columns, name=str(path))
-    raise ImportError("reading CSV files needs pandas or polars: pip install pandas")
-
-
-def _from_pandas(frame: Any, columns: Sequence[str] | None, name: str) -> tuple[Any, list[str]]:
-    types = importlib.import_module("pandas").api.types
+def _from_pandas(frame: Any, given: Choice, name: str) -> tuple[Any, list[Any], RowNames | None]:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{name}: two columns are called {twice!r}; expected different names")
-    numeric = {
-        column: types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind)
-        for column, kind in frame.dtypes.items()
-    }
-    chosen = chosen_columns(name, numeric, columns)
-    single = all(str(frame[column].dtype).lower() == "float32" for column in chosen)
-    return frame[chosen].to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan), chosen
+    labels = list(frame.columns)
+    wanted, names = choose_columns(name, labels, given)
+    chosen = [labels[at] for at in wanted]
+    if other := entries_that_are_no_numbers(frame, chosen):
+        refuse_text(name, other)
+    single = all(str(frame[label].dtype).lower() == "float32" for label in chosen)
+    array = frame[chosen].to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    if given.index is None:
+        return array, chosen, RowNames.from_pandas(frame.index)
+    columns = tuple(frame[labels[at]].to_numpy(dtype=object) for at in names)
+    return array, chosen, RowNames(tuple(str(labels[at]) for at in names), columns) if names else None
 
 
-def _from_polars(frame: Any, columns: Sequence[str] | None, name: str) -> tuple[Any, list[str]]:
+def _from_polars(frame: Any, given: Choice, name: str) -> tuple[Any, list[Any], RowNames | None]:
     polars = importlib.import_module("polars")
-    numeric = {column: kind.is_numeric() or kind == polars.Boolean for column, kind in frame.schema.items()}
-    chosen = chosen_columns(name, numeric, columns)
-    single = all(frame.schema[column] == polars.Float32 for column in chosen)
-    kind = polars.Float32 if single else polars.Float64
-    return frame.select(polars.col(chosen).cast(kind)).to_numpy(), chosen
+    labels = list(frame.columns)
+    wanted, names = choose_columns(name, labels, given)
+    chosen, schema = [labels[at] for at in wanted], frame.schema
+    if other := entries_that_are_no_numbers(frame, chosen):
+        refuse_text(name, other)
+    single = all(schema[label] == polars.Float32 for label in chosen)
+    array = frame.select(polars.col(chosen).cast(polars.Float32 if single else polars.Float64)).to_numpy()
+    columns = tuple(np.array(frame[labels[at]].to_list(), dtype=object) for at in names)
+    return array, chosen, RowNames(tuple(labels[at] for at in names), columns) if names else None
 
 
-def chosen_columns(name: str, numeric: Mapping[str, bool], columns: Sequence[str] | None) -> list[str]:
-    """Return the requested columns, or all by default; refuse columns that do not exist or hold no numbers.
+def entries_that_are_no_numbers(frame: Any, labels: Sequence[Any]) -> dict[Any, str | None]:
+    """Return the columns of a frame whose type is not one of numbers, each with its first such entry.
 
-    `numeric` tells for each column of the table whether it holds numbers.
+    Examples
+    --------
+    >>> import pandas
+    >>> entries_that_are_no_numbers(pandas.DataFrame({"a": [1], "donor": ["p7"]}), ["a", "donor"])
+    {'donor': "'p7' in row 0"}
     """
-    if isinstance(columns, str):
-        raise TypeError(f"columns={columns!r}: expected a list of names")
-    chosen = list(numeric) if columns is None else list(columns)
-    for column in chosen:
-        if column not in numeric:
-            known = ", ".join(map(repr, numeric))
-            raise ValueError(
-                f"columns: {column!r} is not in {name}, which has {known}; expected some of these"
-            )
-        if not numeric[column]:
-            numbers = [other for other in numeric if numeric[other]]
-            raise TypeError(
-                f"{name}: column {column!r} is not numbers; "
-                f"expected numbers, or a choice such as columns={numbers[:3]}"
-            )
-    if not chosen:
-        raise ValueError(f"columns: none of {name}; expected at least one")
-    return chosen
+    if type(frame).__module__.startswith("polars"):
+        boolean = importlib.import_module("polars").Boolean
+        other = [at for at in labels if not frame.schema[at].is_numeric() and frame.schema[at] != boolean]
+    else:
+        types = importlib.import_module("pandas").api.types
+        kinds = frame.dtypes
+        other = [
+            at for at in labels if not types.is_numeric_dtype(kinds[at]) or types.is_complex_dtype(kinds[at])
+        ]
+    return {label: _first_text(frame[label]) for label in other}
+
+
+def _first_text(column: Any) -> str | None:
+    """Return the first entry of a column that is neither a number nor missing, and where it is."""
+    for row, value in enumerate(column):
+        number = isinstance(value, (float, int, np.floating, np.integer))
+        if not number and value is not None and str(value) not in ("NaT", "<NA>"):
+            return f"{str(value)!r} in row {row}"
+    return None

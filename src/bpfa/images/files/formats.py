@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data.formats.files import existing_path, name_file_in_errors
+from bpfa.data.formats.text import TEXT_SUFFIXES, text_suffix
 from bpfa.images.files.hyperspy import read_hspy, write_hspy
 from bpfa.images.files.picture import Picture
 from bpfa.images.files.pillow import read_pillow, write_jpeg, write_png
@@ -126,12 +127,13 @@ FORMATS = {
     ".npy": Format(_read_npy, _write_npy),
     ".hspy": Format(read_hspy, write_hspy),
 }
-TABLES = (".npz", ".csv", ".tsv", ".parquet", ".h5", ".hdf5", ".h5ad", ".zarr", ".fcs")
+TABLES = (".npz", ".parquet", ".h5", ".hdf5", ".h5ad", ".zarr", ".fcs")
 
 
 def _format(path: str | os.PathLike[str]) -> Format:
     suffix = Path(path).suffix.lower()
     if suffix in FORMATS:
         return FORMATS[suffix]
-    table = " (tables: bpfa fit, bpfa impute)" if suffix in TABLES else ""
+    is_table = suffix in TABLES or text_suffix(path) in TEXT_SUFFIXES
+    table = " (tables: bpfa fit, bpfa impute)" if is_table else ""
     raise ValueError(f"{path}: suffix {suffix!r}; expected an image: {' '.join(FORMATS)}{table}")

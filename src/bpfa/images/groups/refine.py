@@ -1,4 +1,4 @@
-"""Rounds of grouping on top of the picture that the dictionary restores (docs/math.md section 18)."""
+"""Rounds of grouping on top of the picture that the dictionary restores (docs/math.md section 19)."""
 
 from __future__ import annotations
 

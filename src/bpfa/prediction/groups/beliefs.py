@@ -1,4 +1,4 @@
-"""What all groups share, and learn from one another from round to round (docs/math.md section 18)."""
+"""What all groups share, and learn from one another from round to round (docs/math.md section 19)."""
 
 from __future__ import annotations
 

@@ -29,6 +29,9 @@ KernelSet kernel_set();
 
 namespace {
 
+// The numbers to copy that pay for waking a thread: copying them takes some ten microseconds.
+constexpr std::int64_t kCopiedNumbers = 1 << 15;
+
 // The kernels that this build contains and this processor can run, widest registers first.
 std::vector<KernelSet> usable_kernel_sets() {
   std::vector<KernelSet> sets;
@@ -41,15 +44,6 @@ std::vector<KernelSet> usable_kernel_sets() {
 #endif
   sets.push_back(baseline::kernel_set());
   return sets;
-}
-
-// The kernels of the named instruction set, or the widest usable ones if the name is empty.
-const KernelSet& kernel_set(const std::string& name) {
-  static const std::vector<KernelSet> sets = usable_kernel_sets();
-  if (name.empty()) return sets.front();
-  for (const KernelSet& set : sets)
-    if (name == set.name) return set;
-  throw std::invalid_argument("instruction_set='" + name + "': not usable on this machine");
 }
 
 template <class Real>
@@ -82,6 +76,14 @@ bool any_row_uses_gram(const Rows<Real>& rows, int K, int D, double visible_shar
 }
 
 }  // namespace
+
+const KernelSet& kernel_set(const std::string& name) {
+  static const std::vector<KernelSet> sets = usable_kernel_sets();
+  if (name.empty()) return sets.front();
+  for (const KernelSet& set : sets)
+    if (name == set.name) return set;
+  throw std::invalid_argument("instruction_set='" + name + "': not usable on this machine");
+}
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
@@ -153,6 +155,10 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
     return {subtract_missing ? Over::kMissing : Over::kObserved, column, 0, g.K, xx};
   };
 
+  // Several threads take few rows at a time, so that none of them waits long for the last rows of another. The
+  // variational methods need whole groups, because they update as many rows at once as a register has lanes.
+  const int group_rows = gibbs && n_threads > 1 ? kSharedGroupRows : kGroupRows;
+
   // From time to time the calling thread, which is worker 0, asks `keep_going` whether to continue. Parallel loops
   // cannot be left early, so after a refusal their remaining tasks do nothing.
   std::atomic<bool> stop{false};
@@ -167,17 +173,18 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
 
   for (std::int64_t first = 0; first < rows.n && !stop; first += chunk_rows) {
     const int n = static_cast<int>(std::min<std::int64_t>(chunk_rows, rows.n - first));
-    parallel_for(n_threads, (n + kGroupRows - 1) / kGroupRows, [&](std::int64_t group, int worker) {
+    parallel_for(n_threads, (n + group_rows - 1) / group_rows, [&](std::int64_t group, int worker) {
       if (stop) return;
-      const int slot = static_cast<int>(group) * kGroupRows;
+      const int slot = static_cast<int>(group) * group_rows;
       void* own_scratch = scratch.get() + scratch_bytes * worker;
-      kernels.rows(g, settings, rows, first + slot, std::min(kGroupRows, n - slot), chunk, slot, output, own_scratch);
+      kernels.rows(g, settings, rows, first + slot, std::min(group_rows, n - slot), chunk, slot, output, own_scratch);
       poll(worker);
     });
     if (!sums) continue;
     parallel_for(n_threads, joint_tasks + sum_tasks, [&](std::int64_t number, int worker) {
       if (stop) return;
-      const int task = static_cast<int>(number);
+      // The sums over tiles are the longest tasks and come first, so that the threads finish at about the same time.
+      const int task = static_cast<int>((number + joint_tasks) % (joint_tasks + sum_tasks));
       void* own_scratch = scratch.get() + scratch_bytes * worker;
       if (task < joint_tasks) {
         if (gibbs)
@@ -198,7 +205,8 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   if (joint_tasks > 0) {
     // The kernels fill the upper triangles only; copy them to the lower ones.
     const int n_matrices = complete ? 1 : g.D;
-    parallel_for(n_threads, n_matrices, [&](std::int64_t i, int) {
+    const bool pays = static_cast<std::int64_t>(n_matrices) * g.K * g.K > kCopiedNumbers;
+    parallel_for(pays ? n_threads : 1, n_matrices, [&](std::int64_t i, int) {
       double* matrix = sums->xx + static_cast<std::size_t>(i) * g.K * g.K;
       if (subtract_missing)
         for (int j = 0; j < g.K; ++j)

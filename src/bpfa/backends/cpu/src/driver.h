@@ -12,6 +12,9 @@ namespace bpfa {
 // The instruction sets that this build contains and this processor can run, widest registers first.
 std::vector<std::string> instruction_sets();
 
+// The kernels of the named instruction set, or the widest usable ones if the name is empty.
+const KernelSet& kernel_set(const std::string& name);
+
 // A view of the globals, as row-major arrays without padding.
 struct View {
   int K, D;

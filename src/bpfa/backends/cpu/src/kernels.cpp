@@ -1,6 +1,7 @@
 // The kernels for one instruction set. This file is compiled once for each, see CMakeLists.txt, with these macros:
 //   BPFA_ISA    the namespace of everything here, and inside bpfa that of kernel_set, the one function visible outside
 //   BPFA_BYTES  the width of a vector register
+#include "collapsed_rows.h"
 #include "gibbs.h"
 #include "sums.h"
 #include "variational.h"
@@ -177,6 +178,9 @@ bpfa::Kernels<Real> kernels() {
 
 namespace bpfa {
 namespace BPFA_ISA {
-KernelSet kernel_set() { return {BPFA_NAME(BPFA_ISA), ::BPFA_ISA::kernels<float>(), ::BPFA_ISA::kernels<double>()}; }
+KernelSet kernel_set() {
+  return {BPFA_NAME(BPFA_ISA), ::BPFA_ISA::kernels<float>(), ::BPFA_ISA::kernels<double>(), ::BPFA_ISA::collapsed_rows,
+          ::BPFA_ISA::CollapsedPattern::scratch_bytes};
+}
 }  // namespace BPFA_ISA
 }  // namespace bpfa

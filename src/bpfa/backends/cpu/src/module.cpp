@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "binding.h"
+#include "collapsed.h"
 #include "driver.h"
 #include "signal.h"
 
@@ -158,6 +159,44 @@ std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::c
   return bpfa::signal(solvers, problem, n_threads);
 }
 
+void add_draws(In<double, 3> phi, In<double, 2> logit, In<double, 1> g_o, In<double, 1> g_w, In<double, 2> values,
+               In<std::uint8_t, 2> observed, In<std::int64_t, 1> ids, In<std::int64_t, 1> order,
+               In<std::int64_t, 1> starts, Out<std::uint8_t, 2> on, Out<double, 2> mean, Out<double, 2> squares,
+               Out<double, 2> within, std::uint64_t key, std::uint32_t n_before, int n_sweeps, int n_threads,
+               const std::string& instruction_set) {
+  const std::size_t V = phi.shape(0), K = phi.shape(1), D = phi.shape(2), N = values.shape(0);
+  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
+  require(logit.shape(0) == V && logit.shape(1) == K && g_o.shape(0) == V && g_w.shape(0) == V,
+          "logit, g_o, g_w: expected as many draws as phi");
+  require(values.shape(1) == D && observed.shape(0) == N && observed.shape(1) == D,
+          "values, observed: expected the same shape, with as many columns as phi");
+  require(ids.shape(0) == N && order.shape(0) == N && on.shape(0) == N && on.shape(1) == K,
+          "ids, order, on: expected as many rows as values");
+  for (const auto* out : {&mean, &squares, &within})
+    require(out->shape(0) == N && out->shape(1) == D, "mean, squares, within: expected the shape of values");
+  require(starts.shape(0) >= 1 && starts.data()[0] == 0, "starts: expected 0 first");
+  for (std::size_t j = 1; j < starts.shape(0); ++j)
+    require(starts.data()[j] > starts.data()[j - 1], "starts: expected ascending numbers");
+  require(starts.data()[starts.shape(0) - 1] == static_cast<std::int64_t>(N),
+          "starts: expected the number of rows last");
+  for (std::size_t i = 0; i < N; ++i)
+    require(order.data()[i] >= 0 && order.data()[i] < static_cast<std::int64_t>(N), "order: expected numbers of rows");
+  require(n_sweeps >= 1 && n_sweeps < 65536, "n_sweeps: expected 1 to 65535");
+  const bpfa::Draws draws{static_cast<int>(V), static_cast<int>(K), static_cast<int>(D), phi.data(),
+                          logit.data(),        g_o.data(),          g_w.data()};
+  const bpfa::CollapsedRows rows{static_cast<std::int64_t>(N),
+                                 values.data(),
+                                 observed.data(),
+                                 ids.data(),
+                                 on.data(),
+                                 mean.data(),
+                                 squares.data(),
+                                 within.data()};
+  const bpfa::Patterns patterns{static_cast<std::int64_t>(starts.shape(0)) - 1, order.data(), starts.data()};
+  nb::gil_scoped_release release;
+  bpfa::add_draws(draws, rows, patterns, {key, n_before, n_sweeps}, n_threads, instruction_set);
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -173,6 +212,11 @@ NB_MODULE(_kernels, m) {
         "weights"_a.noconvert(), "variance"_a.noconvert(), "n_threads"_a,
         "Fill in the means of the weights that are on and the variances of the missing entries. Return the number of "
         "rows whose precision matrix is not positive definite.");
+  m.def("add_draws", &add_draws, "phi"_a.noconvert(), "logit"_a.noconvert(), "g_o"_a.noconvert(), "g_w"_a.noconvert(),
+        "values"_a.noconvert(), "observed"_a.noconvert(), "ids"_a.noconvert(), "order"_a.noconvert(),
+        "starts"_a.noconvert(), "on"_a.noconvert(), "mean"_a.noconvert(), "squares"_a.noconvert(),
+        "within"_a.noconvert(), "key"_a, "n_before"_a, "n_sweeps"_a, "n_threads"_a, "instruction_set"_a,
+        "Continue the chains of rows under draws of the globals, and add what they predict of the missing entries.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that the kernels add their sums to.")
       .def(nb::init<>())
       .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))

@@ -139,7 +139,9 @@ class PreparedGlobals {
   void derive_gram(const Kernels<Real>& kernels, int n_threads) {
     gram_ = Buffer<Real>(product(K_, KP_));
     globals.gram = gram_.get();
-    parallel_for(n_threads, (K_ + kGramRows - 1) / kGramRows, [&](std::int64_t block, int) {
+    // A small matrix takes less time than waking a thread.
+    const bool pays = static_cast<std::int64_t>(K_) * K_ * D_ > std::int64_t{1} << 18;
+    parallel_for(pays ? n_threads : 1, (K_ + kGramRows - 1) / kGramRows, [&](std::int64_t block, int) {
       kernels.gram_rows(globals, static_cast<int>(block) * kGramRows, gram_.get());
     });
   }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collapsed.h"
+
 namespace bpfa {
 
 // The alignment of arrays in bytes, which is the width of the widest vector register.
@@ -12,8 +14,9 @@ constexpr int kAlignment = 64;
 // Features are padded to whole groups of random words, and columns to whole vector registers.
 constexpr int kFeaturePadding = 64;
 constexpr int kColumnPadding = 16;
-// The number of rows that a thread takes at a time.
+// The number of rows that a thread takes at a time, and the number if several threads share the rows of Gibbs sampling.
 constexpr int kGroupRows = 16;
+constexpr int kSharedGroupRows = 4;
 // The number of rows of the Gram matrix that are computed together.
 constexpr int kGramRows = 4;
 // The number of samples, counted over all rows, whose sums are accumulated in the kernels' precision before they are
@@ -178,6 +181,9 @@ struct KernelSet {
   const char* name;
   Kernels<float> single_precision;
   Kernels<double> double_precision;
+  CollapsedKernel* collapsed_rows;
+  // Bytes of scratch memory that a thread needs for it.
+  std::size_t (*collapsed_scratch_bytes)(int K, int D);
 };
 
 }  // namespace bpfa

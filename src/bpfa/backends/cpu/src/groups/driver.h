@@ -1,5 +1,5 @@
 // Groups of like rows on all threads: finding the patches of a picture that are alike, fitting a factor model to each
-// group, and averaging what the groups say (docs/math.md section 18).
+// group, and averaging what the groups say (docs/math.md section 19).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The factor model of one group, fitted by EM: docs/math.md section 18. For one instruction set.
+// The factor model of one group, fitted by EM: docs/math.md section 19. For one instruction set.
 #pragma once
 
 #include "eigen.h"

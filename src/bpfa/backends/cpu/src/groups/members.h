@@ -1,4 +1,4 @@
-// What the kernels know of groups of like rows (docs/math.md section 18). Rows are windows into flat arrays: entry d of
+// What the kernels know of groups of like rows (docs/math.md section 19). Rows are windows into flat arrays: entry d of
 // a member is at first + offsets[d], so that rows of a table and overlapping patches of a picture are the same thing.
 #pragma once
 

@@ -27,14 +27,20 @@ def start_of(X, **parameters):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(
-    ("n_rows", "n_columns", "n_features"), [(1500, 20, 40), (3000, 40, 80), (2000, 60, 20), (600, 40, 80)]
-)
-def test_features_that_few_rows_have_are_seen(n_rows, n_columns, n_features, seed):
+@pytest.mark.parametrize(("n_rows", "n_columns", "n_features"), [(1500, 20, 40), (2000, 30, 60)])
+def test_features_that_outnumber_the_columns_are_seen(n_rows, n_columns, n_features, seed):
     X, _ = hide(sparse_rows(n_rows, n_columns, n_features, seed))
+    assert start_of(X) == (2 * n_columns, "common")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_features_that_some_rows_have_are_seen_and_counted(seed):
+    drawn = draw_data(2000, 40, 12, g_o=100.0, g_w=1.0, seed=seed)
+    X, _ = hide(drawn.y)
+    n_true = (drawn.z.mean(axis=0) > 0.01).sum()
     n_chosen, init = start_of(X)
-    assert init == "common"
-    assert n_features <= n_chosen * 2 <= 4 * max(n_columns, n_features)
+    assert init == "rotated"
+    assert abs(n_chosen - n_true) <= 0.2 * n_true
 
 
 def test_they_are_found():
@@ -124,7 +130,7 @@ def no_trial(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a start was tried")
 
-    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", refuse)
+    monkeypatch.setattr("bpfa.selection.start_choice.StartTrial", refuse)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_what_is_given_is_not_tried(parameters):
 @pytest.mark.usefixtures("no_trial")
 def test_few_rows_and_many_columns_are_not_tried():
     assert start_of(sparse_rows(n_rows=299))[1] == "principal"
-    assert start_of(sparse_rows(n_rows=300, n_columns=129))[1] == "principal"
+    assert start_of(sparse_rows(n_rows=300, n_columns=128, n_features=1))[1] == "principal"
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -168,7 +174,7 @@ def test_a_fit_that_goes_on_keeps_its_start(tmp_path, monkeypatch):
     whole = BPFA(max_steps=6, random_state=0).fit(X)
     BPFA(max_steps=3, random_state=0).fit(X, checkpoint=path)
     # Nor does it try again: other versions may choose otherwise.
-    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", lambda *arguments, **options: False)
+    monkeypatch.setattr("bpfa.selection.start_choice.clearly_smaller", lambda *arguments: False)
     further = BPFA(max_steps=6, random_state=0).fit(X, checkpoint=path, resume=True)
     assert further.settings_.init == "common"
     assert np.array_equal(further.components_, whole.components_)
@@ -186,20 +192,21 @@ def test_a_fit_that_goes_on_is_not_told_another_start(tmp_path):
 def test_the_trial_hides_what_the_fit_hides(monkeypatch):
     shares = []
 
-    def noted(*arguments, dropout, **options):
-        shares.append(dropout)
-        return False
+    def noted(self, init, n_features, dropout=0.0):
+        shares.append((init, dropout))
+        return self.dense
 
-    monkeypatch.setattr("bpfa.selection.start_choice.sparse_is_better", noted)
+    monkeypatch.setattr("bpfa.selection.start_choice.StartTrial.errors", noted)
     for share in (None, 0.0, 0.4):
         start_of(sparse_rows(400), dropout=share)
-    assert shares == [0.1, 0.0, 0.4]
+    assert [share for init, share in shares if init == "common"] == [0.1, 0.0, 0.4]
+    assert [share for init, share in shares if init == "rotated"] == [0.0] * 3
 
 
 def test_the_choice_is_told(caplog):
     with caplog.at_level("INFO", logger="bpfa"):
-        n_chosen, _ = start_of(sparse_rows())
-    assert f"init='auto': {n_chosen} features, each of which few rows use" in caplog.text
+        n_chosen, init = start_of(sparse_rows())
+    assert f"init='auto': {init}, {n_chosen} features" in caplog.text
 
 
 def test_what_is_held_out_is_not_looked_at():
@@ -218,5 +225,5 @@ def test_a_short_fit_that_fails_is_not_better(monkeypatch):
     def fail(*arguments, **options):
         raise NonFiniteError(1, None, "not finite")
 
-    monkeypatch.setattr("bpfa.selection.sparse_start.train", fail)
+    monkeypatch.setattr("bpfa.selection.start_trial.train", fail)
     assert start_of(sparse_rows())[1] == "principal"

@@ -1,0 +1,54 @@
+"""Saving a fitted model to a file, and loading it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from bpfa.estimator.model_file import read_outcome, write_outcome
+from bpfa.estimator.publishing import publish
+from bpfa.fitting.run import Outcome
+
+__all__ = ["SavingMixin"]
+
+
+class SavingMixin:
+    """The methods of BPFA that write and read files."""
+
+    _outcome: Outcome
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **parameters: Any) -> None: ...
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters, as scikit-learn's BaseEstimator does."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model with everything that is needed to use it and to continue its training.
+
+        Parameters
+        ----------
+        path : path-like
+            An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
+            of another kind is there.
+        """
+        check_is_fitted(self)
+        write_outcome(path, self.get_params(deep=False), self._outcome)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load a saved model.
+
+        Parameters
+        ----------
+        path : path-like
+            A file written by `save` or as a checkpoint. Nothing in it is ever executed. A ValueError is
+            raised if the file was not written by bpfa, is damaged, or was written by a later version.
+        """
+        parameters, outcome = read_outcome(path)
+        model = cls(**parameters)
+        publish(model, outcome)
+        return model
