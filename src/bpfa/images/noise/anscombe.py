@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, roots_hermitenorm, xlogy
+from scipy.special import gammaln, roots_legendre, xlogy
 
 from bpfa._support.checks import Array
 
@@ -17,8 +17,8 @@ __all__ = ["UnbiasedInverse", "anscombe", "expected_anscombe"]
 # Up to this mean the expectation is summed over the Poisson distribution; above it, or if the read noise
 # alone has this variance, it is expanded in a series.
 LARGE = 100.0
-# Number of nodes of the Gauss-Hermite rule for the Gaussian part.
-NODES = 64
+# Number of nodes of the Gauss-Legendre rule for the Gaussian part, and how many standard deviations it covers.
+NODES, TAIL = 128, 9.0
 # Steps of the square root of the mean in the table: equal ones up to sqrt(LARGE), then equal ratios.
 FINE_STEPS, RATIO = 2000, 1.002
 
@@ -68,11 +68,26 @@ def expected_anscombe(mean: ArrayLike, read_noise: float = 0.0) -> Array:
 
 def _by_summation(means: Array, read_noise: float) -> Array:
     counts = np.arange(int(LARGE + 12 * np.sqrt(LARGE)) + 1.0)
-    nodes, weights = roots_hermitenorm(NODES)
-    given_count = anscombe(counts[:, None] + read_noise * nodes, read_noise) @ (weights / weights.sum())
+    given_count = anscombe(counts) if read_noise == 0 else _given_count(counts, read_noise)
     log_probability = xlogy(counts, means[:, None]) - means[:, None] - gammaln(counts + 1)
     summed: Array = np.exp(log_probability) @ given_count
     return summed
+
+
+def _given_count(counts: Array, read_noise: float) -> Array:
+    """Return the expectation of the transform over the Gaussian noise, for each count.
+
+    The transform is a square root that begins at n = n_0, so that the integral over t with n = n_0 + t^2 is
+    that of a smooth function.
+    """
+    nodes, weights = roots_legendre(NODES)
+    begin = -(counts + 0.375 + read_noise**2) / read_noise
+    low, high = np.sqrt(np.maximum(-TAIL - begin, 0.0)), np.sqrt(np.maximum(TAIL - begin, 0.0))
+    half = ((high - low) / 2)[:, None]
+    t = low[:, None] + half * (1 + nodes)
+    density = np.exp(-0.5 * (begin[:, None] + t**2) ** 2) / np.sqrt(2 * np.pi)
+    integral: Array = (2 * np.sqrt(read_noise) * t * density * 2 * t * half) @ weights
+    return integral
 
 
 def _by_expansion(means: Array, read_noise: float) -> Array:
