@@ -17,7 +17,7 @@ __all__ = ["UnbiasedInverse", "anscombe", "expected_anscombe"]
 # Up to this mean the expectation is summed over the Poisson distribution; above it, or if the read noise
 # alone has this variance, it is expanded in a series.
 LARGE = 100.0
-# Number of nodes of the Gauss-Legendre rule for the Gaussian part, and how many standard deviations it covers.
+# Number of nodes of the Gauss-Legendre rule for the Gaussian part, which covers so many standard deviations.
 NODES, TAIL = 128, 9.0
 # Steps of the square root of the mean in the table: equal ones up to sqrt(LARGE), then equal ratios.
 FINE_STEPS, RATIO = 2000, 1.002

@@ -20,6 +20,8 @@ DEGREE, TEXTURE_TERMS = 3, 7
 N_TERMS = 3 + TEXTURE_TERMS
 # The fewest observed pixels of a block: 10 for the polynomial and as many for the noise.
 FEWEST_PIXELS = 2 * N_TERMS
+# Errors of rounding are below this share of the largest mean.
+ROUNDING = 1e-6
 
 
 class Blocks(NamedTuple):
@@ -41,6 +43,11 @@ class Blocks(NamedTuple):
     def freedom(self) -> Array:
         """Degrees of freedom of the variance."""
         return self.n_pixels - N_TERMS
+
+    @property
+    def noisy(self) -> NDArray[np.bool_]:
+        """Whether a block is more than a polynomial with errors of rounding."""
+        return np.asarray(self.variance > ROUNDING**2 * np.square(self.mean).max(initial=0.0))
 
     @classmethod
     def joined(cls, blocks: list[Blocks]) -> Blocks:

@@ -56,7 +56,7 @@ def neighbour_correlation(pixels: Array, observed: NDArray[np.bool_]) -> tuple[f
     """
     blocks = blocks_of(pixels, observed)
     width = blocks.residuals.shape[1]
-    usable = np.flatnonzero((blocks.n_pixels == width * width) & (blocks.variance > 0))
+    usable = np.flatnonzero((blocks.n_pixels == width * width) & blocks.noisy)
     n_flat = max(FEWEST_BLOCKS, round(FLAT_SHARE * len(usable)))
     if len(usable) < n_flat:
         return None
@@ -114,5 +114,5 @@ def warn_of_correlation(pixels: Array, observed: NDArray[np.bool_]) -> None:
             "assumes that they do not. It keeps such noise as if it were structure, and its standard "
             "deviations are then too small",
             CorrelatedNoiseWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

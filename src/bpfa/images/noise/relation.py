@@ -80,8 +80,7 @@ def fit_line(blocks: Blocks, *, slope: float | None = None, intercept: float | N
     >>> abs(line.slope - 3) < 0.1, line.slope / line.slope_error > 10
     (True, True)
     """
-    # A constant block has no noise, apart from rounding.
-    noisy = blocks.variance > 1e-12 * np.square(blocks.mean).max(initial=0.0)
+    noisy = blocks.noisy
     if noisy.sum() < FEWEST_BLOCKS:
         return None
     flat = noisy & (blocks.texture < 1.5 * blocks.variance)
