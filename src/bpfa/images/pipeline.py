@@ -87,7 +87,8 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
         pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
         addition they have Gaussian read noise, which is learned as well. "auto" decides between the three by
-        whether the variance of flat parts of the picture grows with their mean. With the noise of counts,
+        whether the variance of flat parts of the picture grows with their mean; it expects that the picture
+        is noisy, since it cannot tell fine texture from noise. With the noise of counts,
         `inpaint` takes observed pixels to be noisy, and predicts missing pixels without noise.
     gain, read_noise : float, optional
         Units of the picture per count, and the standard deviation of the read noise in units of the picture.
@@ -172,7 +173,7 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     chosen = RestorationOptions.of("denoise", options)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     canvas = _stabilised(canvas, chosen)
-    warn_of_correlation(canvas.pixels(), canvas.observed)
+    warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
 
 

@@ -60,7 +60,9 @@ class Blocks(NamedTuple):
         )
 
 
-def blocks_of(pixels: Array, observed: NDArray[np.bool_], most: int = MOST_BLOCKS) -> Blocks:
+def blocks_of(
+    pixels: NDArray[np.floating[Any]], observed: NDArray[np.bool_], most: int = MOST_BLOCKS
+) -> Blocks:
     """Return the blocks of one channel that have enough observed pixels.
 
     Parameters
@@ -85,7 +87,7 @@ def blocks_of(pixels: Array, observed: NDArray[np.bool_], most: int = MOST_BLOCK
     chosen = np.flatnonzero(seen.sum(axis=1) >= FEWEST_PIXELS)
     if len(chosen) > most:
         chosen = chosen[np.linspace(0, len(chosen) - 1, most).astype(int)]
-    seen, values = seen[chosen], values[chosen]
+    seen, values = seen[chosen], values[chosen].astype(float)
     n_pixels = seen.sum(axis=1).astype(float)
     means = np.sum(values, axis=1, where=seen) / n_pixels
     centred = np.where(seen, values - means[:, None], 0.0)

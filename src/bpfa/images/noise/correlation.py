@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array
 from bpfa.images.noise.blocks import TEXTURE_TERMS, blocks_of, residual_projection
 
 __all__ = ["CorrelatedNoiseWarning", "neighbour_correlation", "warn_of_correlation"]
@@ -30,7 +30,9 @@ class CorrelatedNoiseWarning(UserWarning):
     """
 
 
-def neighbour_correlation(pixels: Array, observed: NDArray[np.bool_]) -> tuple[float, float] | None:
+def neighbour_correlation(
+    pixels: NDArray[np.floating[Any]], observed: NDArray[np.bool_]
+) -> tuple[float, float] | None:
     """Return the larger of the correlations of vertical and horizontal neighbours, and its standard error.
 
     It is that of the residuals of cubic polynomials in the flattest blocks that are completely observed. The
@@ -90,13 +92,13 @@ def _of_independent_noise(width: int) -> tuple[float, float]:
     return float(vertical) / total, float(horizontal) / total
 
 
-def warn_of_correlation(pixels: Array, observed: NDArray[np.bool_]) -> None:
+def warn_of_correlation(pixels: NDArray[np.floating[Any]], observed: NDArray[np.bool_]) -> None:
     """Warn if the noise of neighbouring pixels seems to be correlated in a channel of a picture.
 
     Parameters
     ----------
     pixels : array, shape (slices, height, width, channels)
-        Pixels whose noise has the same variance everywhere.
+        Pixels whose noise has the same variance everywhere, in any units.
     observed : boolean array of the same shape
     """
     n_channels = pixels.shape[-1]
