@@ -9,9 +9,11 @@ from typing import Any, TypedDict, TypeVar
 
 from bpfa._support.parameters import (
     Anything,
+    Choice,
     ChoiceOrNone,
     Integer,
     IntegerOrPair,
+    Number,
     check_value,
     declarations,
     declared,
@@ -21,6 +23,7 @@ from bpfa._support.philox import MAX_SWEEP
 from bpfa.estimator.parameters import Parameters
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
+from bpfa.images.noise.choice import NOISE_MODELS
 from bpfa.model.priors import Priors
 
 __all__ = ["OptionArguments", "RestorationOptions", "takes_options"]
@@ -86,6 +89,21 @@ class RestorationOptions:
     refine: str | None = declared(
         "groups", ChoiceOrNone(("groups", "none")), "Second stage that refines what the dictionary restores."
     )
+    noise_model: str = declared(
+        "gaussian", Choice(NOISE_MODELS), "Noise of the pixels: equal everywhere, or that of counts."
+    )
+    gain: float | None = declared(
+        None,
+        Number(low=0.0, open_low=True),
+        "Units of the image per count, for noise of counts.",
+        by_default="learned",
+    )
+    read_noise: float | None = declared(
+        None,
+        Number(low=0.0),
+        "Standard deviation of the Gaussian part of the noise of counts.",
+        by_default="learned",
+    )
     random_state: Any = redeclared(Parameters, "random_state")
     device: str = redeclared(Parameters, "device")
     n_jobs: int | None = redeclared(Parameters, "n_jobs")
@@ -149,6 +167,9 @@ class OptionArguments(TypedDict, total=False):
     max_time: float | None
     n_draws: int
     refine: str | None
+    noise_model: str
+    gain: float | None
+    read_noise: float | None
     random_state: Any
     device: str
     n_jobs: int | None

@@ -1,10 +1,10 @@
 """Restore pictures: fill in missing pixels and remove noise.
 
 The stages follow one another in one direction: the options are checked (`RestorationOptions`), the picture is
-standardised (`Canvas`), its restoration is planned (`plan_restoration`), a model is fitted to its patches
-(`fit_patches`), every pixel is restored by the model (`restore_from_model`), groups of like patches refine
-the picture (`refine_by_groups`), and the result is brought back to the form of the original picture
-(`image_result`).
+standardised (`Canvas`), the noise of counts is brought to the same variance everywhere (`choose_noise`), the
+restoration is planned (`plan_restoration`), a model is fitted to the patches (`fit_patches`), every pixel is
+restored by the model (`restore_from_model`), groups of like patches refine the picture (`refine_by_groups`),
+and the result is brought back to the form of the original picture (`image_result`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
@@ -25,6 +26,7 @@ from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.groups import Refined, refine
+from bpfa.images.noise import choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
@@ -81,6 +83,16 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
         pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
         weight. None, or "none", returns the picture of the dictionary.
+    noise_model : str
+        "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
+        pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
+        addition they have Gaussian read noise, which is learned as well. "auto" decides between the three by
+        whether the variance of flat parts of the picture grows with their mean; it expects that the picture
+        is noisy, since it cannot tell fine texture from noise. With the noise of counts,
+        `inpaint` takes observed pixels to be noisy, and predicts missing pixels without noise.
+    gain, read_noise : float, optional
+        Units of the picture per count, and the standard deviation of the read noise in units of the picture.
+        What is given is not learned.
     random_state : int, RandomState or None
         The same seed gives the same picture, for any number of threads.
     device, n_jobs : optional
@@ -112,7 +124,8 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
-    result = _restored(canvas, chosen, noisy=False)
+    canvas = _stabilised(canvas, chosen)
+    result = _restored(canvas, chosen, noisy=canvas.stabiliser is not None)
     return replace(
         result,
         image=np.where(result.missing, result.image, np.asarray(image)),
@@ -128,6 +141,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
 @takes_options
 def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) -> ImageResult:
     """Remove the noise from a picture and fill in its missing pixels. The noise level is learned.
+
+    The noise is assumed to be Gaussian with the same variance everywhere, unless `noise_model` says
+    otherwise, and independent of that of neighbouring pixels. A `CorrelatedNoiseWarning` says if neighbouring
+    pixels seem to share their noise.
 
     Parameters
     ----------
@@ -155,7 +172,19 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     """
     chosen = RestorationOptions.of("denoise", options)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = _stabilised(canvas, chosen)
+    warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
+
+
+def _stabilised(canvas: Canvas, options: RestorationOptions) -> Canvas:
+    """Bring the noise of counts to the same variance everywhere; leave other pictures as they are."""
+    if options.noise_model == "gaussian" and options.gain is None and options.read_noise is None:
+        return canvas
+    noise = choose_noise(
+        canvas.pixels(), canvas.observed, options.noise_model, options.gain, options.read_noise
+    )
+    return canvas.stabilised(noise)
 
 
 def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:
@@ -317,17 +346,25 @@ def image_result(
     """
     last, grouped = refined or Refined.nothing(restored), refined is not None and refined.n_rounds > 0
     noise = np.sqrt(last.noise) if grouped and plan.noisy else model.posterior_.noise_std
-    noise_std = noise * canvas.scale
+    noise_std = canvas.noise_std(noise, last.restored.mean)
+    counts = canvas.stabiliser
+
+    def by_channel(values: Array) -> float | Array:
+        return values if canvas.has_channels else float(values[0])
+
     return ImageResult(
-        image=canvas.image(last.restored.mean),
-        std=canvas.deviation(last.restored.std),
+        image=canvas.image(last.restored.mean, last.restored.std),
+        std=canvas.deviation(last.restored.std, last.restored.mean),
         missing=canvas.missing,
         from_prior=canvas.in_picture_shape(~restored.informed),
-        noise_std=noise_std if canvas.has_channels else float(noise_std[0]),
+        noise_std=by_channel(noise_std),
         model=model,
         patch_size=plan.patch_size,
         stage="groups" if grouped else "dictionary",
         n_rounds=last.n_rounds,
         group_weight=last.weight,
-        dictionary_image=canvas.image(restored.mean) if grouped else None,
+        dictionary_image=canvas.image(restored.mean, restored.std) if grouped else None,
+        noise_model="gaussian" if counts is None else counts.kind,
+        gain=None if counts is None else by_channel(counts.gain),
+        read_noise=None if counts is None else by_channel(counts.read_noise),
     )

@@ -39,9 +39,10 @@ class ImageResult:
     noise_std: float | Array
     """Learned standard deviation of the noise, in the units of the picture; an array with one entry for each
     channel if the picture has channels. It includes whatever the features do not explain, so it is not 0 for
-    a clean picture."""
+    a clean picture. If the variance of the noise grows with the signal, this is the root of its mean."""
     model: BPFA
-    """The model that was fitted to the patches, after each channel had been standardised."""
+    """The model that was fitted to the patches, after each channel had been standardised, and before that
+    stabilised, if `noise_model` is not "gaussian"."""
     patch_size: tuple[int, int]
     """Height and width of a patch."""
     stage: str = "dictionary"
@@ -53,6 +54,13 @@ class ImageResult:
     """Weight of the groups in the picture; that of the dictionary is 1 minus this."""
     dictionary_image: NDArray[Any] | None = field(default=None, repr=False)
     """What the dictionary restored before groups refined it; None if it is the picture itself."""
+    noise_model: str = "gaussian"
+    """Noise that was assumed: "gaussian", "poisson" or "poisson-gaussian", which "auto" has chosen from."""
+    gain: float | Array | None = None
+    """Units of the picture per count, given or learned; an array with one entry for each channel if the
+    picture has channels, and None for Gaussian noise."""
+    read_noise: float | Array | None = None
+    """Standard deviation of the Gaussian part of the noise of counts, in the form of `gain`."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:

@@ -41,6 +41,7 @@ def image_report(result: Any, picture: Picture, *, command: str | None = None) -
             "Size": TIMES.join(map(str, picture.values.shape)),
             **({"Missing": f"{share:.1%}"} if share else {}),
             "Noise": noise_range(result.noise_std),
+            **({} if result.gain is None else {"Gain": f"{noise_range(result.gain)} ({result.noise_model})"}),
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
         },
