@@ -35,7 +35,7 @@ SECTIONS = {
     "memory": Section(README, RESULTS / "memory.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
-    "images": Section(ACCURACY, RESULTS / "images.json"),
+    "images": Section(ACCURACY, RESULTS / "pictures.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
     "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
     "gpu": Section(README, RESULTS / "gpu.json"),

@@ -330,4 +330,5 @@ def image_result(
         n_rounds=last.n_rounds,
         group_weight=last.weight,
         dictionary_image=canvas.image(restored.mean) if grouped else None,
+        groups=last.groups,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa.estimator import BPFA
+from bpfa.images.groups import FinishedGroups
 
 __all__ = ["ImageResult"]
 
@@ -53,6 +54,9 @@ class ImageResult:
     """Weight of the groups in the picture; that of the dictionary is 1 minus this."""
     dictionary_image: NDArray[Any] | None = field(default=None, repr=False)
     """What the dictionary restored before groups refined it; None if it is the picture itself."""
+    groups: FinishedGroups | None = field(default=None, repr=False)
+    """The groups of the last round, whose features the report shows; None if the picture is the
+    dictionary's."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:

@@ -1,15 +1,16 @@
-"""Line charts in SVG, which take their colours and fonts from the page that they are part of."""
+"""Charts in SVG, which take their colours and fonts from the page that they are part of."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-__all__ = ["line_chart", "ticks"]
+__all__ = ["coverage_chart", "line_chart", "ticks"]
 
 WIDTH, HEIGHT = 400, 220
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 16, 34
@@ -86,6 +87,49 @@ def line_chart(x: NDArray[Any], y: NDArray[Any], *, title: str, x_label: str) ->
         f'text-anchor="end">{last:.4g}</text></svg>'
     )
     return Markup("".join(parts))
+
+
+def coverage_chart(levels: Sequence[float], shares: Sequence[float]) -> Markup:
+    """Return a chart of the share of pixels within intervals against the probability of the intervals.
+
+    A dashed line shows where the two agree.
+
+    Parameters
+    ----------
+    levels, shares : sequences of float
+        Probabilities in ascending order, and the shares that were found.
+    """
+    left, right = float(levels[0]), 1.0
+    low = min(left, math.floor(10 * min(shares)) / 10)
+    # Room for half of the label of the last tick.
+    room = RIGHT + 8
+
+    def across(value: float) -> float:
+        return LEFT + (value - left) / (right - left) * (WIDTH - LEFT - room)
+
+    def down(value: float) -> float:
+        return HEIGHT - BOTTOM - (value - low) / (1 - low) * (HEIGHT - TOP - BOTTOM)
+
+    spoken = ", ".join(f"{share:.1%} at {level:.0%}" for level, share in zip(levels, shares, strict=True))
+    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Coverage: {spoken}">']
+    for value in ticks(low, 1.0):
+        at = down(value)
+        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - room}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{value:.0%}</text>')
+    parts += [
+        f'<text x="{across(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:.0%}</text>'
+        for value in ticks(left, right)
+    ]
+    parts.append(
+        f'<text x="{WIDTH - room}" y="{HEIGHT - 4}" text-anchor="end">probability of the interval</text>'
+        f'<line class="ideal" x1="{across(left):.1f}" y1="{down(left):.1f}" '
+        f'x2="{across(right):.1f}" y2="{down(right):.1f}"/>'
+    )
+    points = [(across(level), down(share)) for level, share in zip(levels, shares, strict=True)]
+    line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    parts.append(f'<polyline class="line" points="{line}"/>')
+    parts += [f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points]
+    return Markup("".join([*parts, "</svg>"]))
 
 
 def _range(values: NDArray[Any]) -> tuple[float, float]:

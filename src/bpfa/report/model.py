@@ -41,6 +41,8 @@ def model_report(model: Any, *, title: str) -> str:
         },
         comparison=None,
         uncertainty=None,
+        stages=None,
+        coverage=None,
         atoms=None,
         components=_components(model, columns),
         n_unused=len(model.components_) - model.n_components_used_,
