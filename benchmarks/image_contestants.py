@@ -1,9 +1,9 @@
 """The contestants of `benchmarks.images`: ways to restore a picture, and what each of them is told.
 
-Methods for complete pictures with Gaussian noise are given what they need in the usual way. Where pixels are
-missing, linear interpolation fills them in first. Where the noise is Poisson noise, they work on the square
-roots of the counts (Anscombe's transform), on which the noise has a standard deviation of 1, and the result is
-brought back by the closed form of the exact unbiased inverse (Makitalo and Foi, 2011).
+The methods for complete pictures with Gaussian noise are applied in the usual way. Where pixels are
+missing, linear interpolation fills them in first. Poisson noise is brought to a standard deviation of 1 by
+Anscombe's transform, twice the square root of the count plus 3/8; what such a method returns is brought
+back by the closed form of the exact unbiased inverse (Makitalo and Foi, 2011).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def non_local_means(values: Array, noise: float) -> Array:
 
 
 def total_variation(values: Array, noise: float) -> Array:
-    """Chambolle's total variation; scikit-image finds the weight by predicting pixels from their neighbours."""
+    """Chambolle's total variation; scikit-image finds the weight by predicting pixels from others."""
     calibrated = restoration.calibrate_denoiser(
         values, restoration.denoise_tv_chambolle, denoise_parameters={"weight": TV_WEIGHTS}
     )

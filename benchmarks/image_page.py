@@ -12,13 +12,14 @@ from experiments.cells import Record
 from experiments.markdown import table
 
 TEXT = """\
-Pictures are in grey levels from 0 to 255. The PSNR, in dB, and the coverage are taken over the pixels that the title of
-a table names; the SSIM is taken over the whole picture. "80 %", "95 %" and "99 %" are the shares of these pixels whose
-true value lies within the interval of that probability. The noise is added before pixels are hidden, and is neither
-clipped nor rounded.
+Pictures are in grey levels from 0 to 255. PSNR, in dB, and coverage are taken over the pixels that the
+title of a task names, SSIM over the whole picture. The columns "80 %", "95 %" and "99 %" show how many of
+these pixels have a true value within the interval of that probability. The noisy values are neither clipped
+nor rounded.
 
-Methods for complete pictures (wavelet, TV, NLM, BM3D) are given missing pixels by linear interpolation, and Poisson
-noise as square roots of the counts, for which they are told the gain. bpfa is told nothing."""
+Wavelets, TV, NLM and BM3D are methods for complete pictures with Gaussian noise. Where pixels are missing,
+linear interpolation fills them in first. Where the noise is Poisson noise, these methods work on square
+roots of the counts (Anscombe's transform), for which all four are told the gain. bpfa is told nothing."""
 SUMMARY = ("", "PSNR", "SSIM", "80 %", "95 %", "99 %", "seconds", "is told")
 
 

@@ -1,10 +1,10 @@
 """How well pictures are restored, compared with what people use instead: `python -m benchmarks.images`.
 
-Every contestant restores every picture in every task. Each result is stored as soon as it is there, so that a
-run that was stopped goes on where it was; `--fresh` runs stored ones again. The PSNR and the coverage of
+Every contestant restores every picture in every task. Each result is stored as soon as it is there, so that
+a run that was stopped goes on where it was; `--fresh` runs stored ones again. The PSNR and the coverage of
 intervals are taken over the missing pixels where there is no noise, and over all pixels where there is; the
-JSON file has the PSNR over missing, observed and all pixels. Trials on crops (`--size`) or with fewer training
-steps (`--steps`) have files of their own, which do not get onto the page.
+JSON file has the PSNR over missing, observed and all pixels. Trials on crops (`--size`) or with another
+number of training steps (`--steps`) have files of their own, which do not get onto the page.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from bpfa.report.pictures import MAX_SIDE, atom, grey, picture_uri
 
 __all__ = ["group_content"]
 
-# The most references along one side of the picture, and the most features that are shown of a group. All tiles
-# of a row of references must fit into the width of a picture (`MAX_SIDE`), which would be scaled down otherwise.
+# The most references along one side of the picture, and the most features that are shown of a group. The
+# tiles of a row of references must also fit into `MAX_SIDE`, as a wider picture would be scaled down.
 MOST_REFERENCES, MOST_FEATURES = 16, 6
 
 

@@ -71,8 +71,9 @@ def coverage(error: Array, std: Array, level: float, *, rounded: bool) -> float:
     level : float
         The probability.
     rounded : bool
-        Whether errors are differences of whole numbers. A restored value then lies anywhere within 1/2 of the
-        whole number, and so does the error: that share of it counts that lies within the interval.
+        Whether errors are differences of whole numbers. The restored value was then anywhere within 1/2 of
+        its whole number, and so was the error; the part of this range that lies within the interval counts.
+        Where deviations are below 2, the share comes out too low, because rounding adds to the error.
 
     Examples
     --------
