@@ -233,6 +233,7 @@ def test_the_columns_shown_are_those_that_weigh_most():
 def test_large_pictures_become_small():
     noise = RNG.integers(0, 256, (1200, 2400, 3), dtype=np.uint8)
     assert len(picture_uri(noise)) < 1.4 * MAX_BYTES
+    assert len(picture_uri(noise, 100_000)) < 140_000
     height, width, _ = pixels_of(picture_uri(noise)).shape
     assert width == pytest.approx(2 * height, rel=0.01)
     assert width > 400

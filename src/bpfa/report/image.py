@@ -19,6 +19,8 @@ __all__ = ["image_report"]
 # The darkest and the brightest pixels, this percentage of them each, may be shown as pure black and white, so
 # that a few extreme values do not determine the contrast of the whole picture.
 CUT_PERCENT = 0.2
+# The largest size of the pictures of dictionary and groups, so that the page stays small enough to be sent.
+STAGE_BYTES = 400_000
 # A page shows at most this many features.
 MOST_ATOMS = 512
 TIMES = " \N{MULTIPLICATION SIGN} "
@@ -96,7 +98,7 @@ def _stages(result: Any, picture: Picture, known: Comparison | None) -> dict[str
         "pictures": [
             {
                 "name": name,
-                "picture": picture_uri(grey(frame(image, *axes), low, high)),
+                "picture": picture_uri(grey(frame(image, *axes), low, high), STAGE_BYTES),
                 "psnr": _decibels(known.psnr(image)) if known else "",
             }
             for name, image in images.items()
