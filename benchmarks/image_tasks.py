@@ -34,6 +34,8 @@ BUNDLED = (
 )
 """Pictures that are part of the scikit-image package, so that nothing is downloaded."""
 PICTURES = (*SHARED, *BUNDLED)
+CHOSEN_ON = ("camera", "astronaut", "brick", "grass", "coins")
+"""Pictures on which the settings of groups were chosen (`benchmarks.group_settings`)."""
 
 
 @dataclass(frozen=True)

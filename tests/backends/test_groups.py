@@ -22,7 +22,7 @@ def group(rng, n_members=30, n_columns=12, rank=3, observed=0.5, noise=0.1, rest
         current.astype(np.float32).ravel(),
         seen.astype(np.float32).ravel(),
         mask.astype(np.uint8).ravel(),
-        np.arange(n_columns),
+        np.arange(n_columns)[None],
     )
     return windows, truth, np.arange(n_members)[None] * n_columns
 
@@ -118,14 +118,15 @@ def test_a_prior_covariance():
 def test_overlapping_groups_are_averaged_the_same_for_any_threads():
     rng = np.random.default_rng(5)
     flat, observed = rng.normal(size=(2, 400)).astype(np.float32), rng.integers(0, 2, 400).astype(np.uint8)
-    windows = Windows(flat[0], flat[1], observed, np.array([0, 1, 20, 21]))
+    windows = Windows(flat[0], flat[1], observed, np.array([[0, 1, 20, 21], [1, 2, 3, 4]]))
     first = rng.integers(0, 379, size=(30, 8))
     first[3, 5:] = -1
     blocks = np.array([0, 10, 11, 30])
     averages = []
     for kernels, n_threads in ((NumpyGroups, 1), (CpuGroups, 1), (CpuGroups, 2), (CpuGroups, 3)):
-        average = GroupAverage(400, 4)
-        kernels().add_groups(windows, first, blocks, model_of(4), average, n_threads)
+        average = GroupAverage(400, 4, 2)
+        for part in range(2):
+            kernels().add_groups(windows, first, blocks, model_of(4), average, part, n_threads)
         averages.append(average)
     expected, one, two, three = averages
     np.testing.assert_array_equal(one.rank_counts, expected.rank_counts)

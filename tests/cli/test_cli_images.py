@@ -66,6 +66,7 @@ def test_json_is_one_object_and_nothing_else(run, image):
     assert document["missing_share"] == pytest.approx(MISSING.mean())
     assert document["steps"] == 20
     assert document["stopped_by"] == "max_steps"
+    assert (document["rounds"] > 0) == (document["stage"] == "groups")
     assert document["versions"]["bpfa"] == bpfa.__version__
     assert document["noise_std"] > 0
     assert document["seconds"] > 0

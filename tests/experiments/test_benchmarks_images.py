@@ -9,9 +9,10 @@ from rich.console import Console
 
 pytest.importorskip("skimage")
 from benchmarks import image_contestants, readme
+from benchmarks.group_settings import bundled_pictures
 from benchmarks.image_contestants import CONTESTANTS, Contestant, Effort, counts_from_roots
 from benchmarks.image_page import markdown
-from benchmarks.image_tasks import BUNDLED, SHARED, TASKS, damage, damaged_picture, picture_file
+from benchmarks.image_tasks import BUNDLED, CHOSEN_ON, SHARED, TASKS, damage, damaged_picture, picture_file
 from benchmarks.images import available, cells, run, scores
 from benchmarks.pages import Section
 from experiments.cells import Context, Store
@@ -104,7 +105,7 @@ def test_scores_of_bpfa():
 def test_a_run_is_resumed_and_written_onto_the_page(tmp_path, monkeypatch):
     output, context, console = tmp_path / "pictures.json", Context(tmp_path, tmp_path), Console(quiet=True)
     names = ["linear", "bpfa dictionary"]
-    wanted = cells(["camera", "coins"], ["observed-20"], names, ARGUMENTS)
+    wanted = cells(["moon", "text"], ["observed-20"], names, ARGUMENTS)
     page = tmp_path / "page.md"
     page.write_text("Old.\n<!-- images -->\nold numbers\n<!-- end -->\n")
     monkeypatch.setattr(readme, "SECTIONS", {"images": Section(page, output)})
@@ -130,12 +131,28 @@ def test_a_run_is_resumed_and_written_onto_the_page(tmp_path, monkeypatch):
     assert "old numbers" not in text
     assert "**20 % observed** (missing pixels)" in text
     assert "mean of 1 picture |" in text
-    rows = [line for line in text.splitlines() if line.startswith("| coins")]
+    rows = [line for line in text.splitlines() if line.startswith("| text")]
     assert len(rows) == 1
     assert rows[0].endswith("|  |  |")
     assert runs(wanted) == ["bpfa dictionary"]
     assert "mean of 2 pictures |" in markdown(list(Store(output).records.values()))
     assert runs(wanted) == []
+
+
+def test_pictures_by_which_settings_were_chosen_are_not_in_the_means():
+    assert set(CHOSEN_ON) == set(bundled_pictures())
+    result = {"psnr": 30.0, "ssim": 0.9, "seconds": 1.0, "told": ""}
+    settings = {"task": "noise-25", "contestant": "TV"}
+    pictures = {"camera": 40.0, "moon": 30.0, "text": 20.0}
+    page = markdown(
+        [
+            {"settings": {**settings, "picture": name}, "result": {**result, "psnr": psnr}}
+            for name, psnr in pictures.items()
+        ]
+    )
+    assert "mean of 2 pictures" in page
+    assert "| TV | 25.00 |" in page
+    assert "| camera \\* | 40.00 |" in page
 
 
 def test_what_others_are_told_is_said():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bpfa.backends.registry import backend_of
-from bpfa.images import denoise
+from bpfa.images import denoise, inpaint
 from bpfa.images.groups import FinishedGroups
 from bpfa.images.groups.plan import plan_groups
 from bpfa.prediction.groups import GroupBeliefs
@@ -16,10 +16,10 @@ RNG = np.random.default_rng(0)
 
 def finished(picture, noisy=True):
     """The groups of a picture of four axes, before anything was learned."""
-    plan = plan_groups(picture.shape, noisy=noisy)
+    plan = plan_groups(np.ones(picture.shape, bool), noisy=noisy)
     n_columns = plan.size[0] * plan.size[1] * picture.shape[3]
     return FinishedGroups(
-        picture.astype(np.float32), plan, GroupBeliefs.of(np.array([0.01]), np.zeros(n_columns, int))
+        picture.astype(np.float32), plan, GroupBeliefs.of(np.array([0.01]), np.zeros((1, n_columns), int))
     )
 
 
@@ -49,6 +49,20 @@ def test_places_and_slices():
     np.testing.assert_array_equal(found[4].features, alone.features)
     # Another slice has other patches.
     assert not np.allclose(alone.mean, groups.features(2, [8], [5], kernels)[0].mean)
+
+
+def test_channels_with_models_of_their_own():
+    """A feature then has a single channel, and all channels of a group are there."""
+    picture = np.stack([np.arange(20.0)[:, None] + np.zeros(20), RNG.normal(size=(20, 20))], axis=-1)
+    missing = np.random.default_rng(1).random((20, 20)) < 0.4
+    given = {"n_components": 8, "max_steps": 5, "random_state": 0, "channel_axis": 2}
+    groups = inpaint(picture, missing, **given).groups
+    if groups is None:
+        pytest.skip("groups have no weight here")
+    assert groups.plan.separate_channels
+    (group,) = groups.features(0, [4], [4], backend_of("cpu").groups)
+    used = (group.features.reshape(len(group.features), -1, 2) != 0).any(axis=1)
+    assert (used.sum(axis=1) == 1).all()
 
 
 def test_flat_pictures_have_groups_without_features():

@@ -172,7 +172,7 @@ def test_the_specification_restores_the_same_picture():
     y, x = np.indices((20, 22))
     picture = np.sin(x / 2 + y / 3)[None, :, :, None].astype(np.float32)
     observed = rng.random(picture.shape) < 0.5
-    plan = plan_groups(picture.shape, noisy=False)
+    plan = plan_groups(observed, noisy=False)
     plan = plan.__class__(**{**vars(plan), "reach": 5, "n_members": 20, "size": (4, 4), "stride": 3})
     rounds = []
     for name in ("numpy", "cpu"):
@@ -201,7 +201,7 @@ def test_an_interrupt_returns_the_best_so_far(camera):
                 raise KeyboardInterrupt
             super().add_groups(*arguments)
 
-    plan = plan_groups(canvas.values.shape, noisy=True)
+    plan = plan_groups(canvas.observed, noisy=True)
     settings = {"noisy": True, "restore_without": None, "stream": Stream.from_seed(0)}
     limit = 1
     found = refine(canvas, start, np.array([0.1]), plan, Interrupting(), **settings)
@@ -225,3 +225,39 @@ def test_progress_is_quiet_in_pipes(camera, missing, capfd, caplog):
     with caplog.at_level(logging.WARNING):
         inpaint(camera[:24, :24], missing[:24, :24], verbose=1, **QUICK | {"max_steps": 3})
     assert capfd.readouterr() == ("", "")
+
+
+def test_colour_is_denoised_better_than_luma_alone():
+    colour = transform.downscale_local_mean(data.astronaut().astype(float), (2, 2, 1))[20:84, 80:144]
+    luma = np.array([0.299, 0.587, 0.114])
+    noisy = colour + 25 * np.random.default_rng(0).normal(size=colour.shape)
+    together, alone = denoise(noisy, channel_axis=2, **QUICK), denoise(noisy @ luma, **QUICK)
+    assert together.noise_std.shape == (3,)
+    gain = bpfa.psnr(colour @ luma, together.image @ luma) - bpfa.psnr(colour @ luma, alone.image)
+    assert gain > 0.3
+
+
+def test_channels_with_the_same_holes_have_models_of_their_own():
+    observed = np.random.default_rng(0).random((1, 40, 40, 1)) < 0.5
+    same = np.repeat(observed, 3, axis=3)
+    other = np.random.default_rng(0).random((1, 40, 40, 3)) < 0.5
+    plans = [plan_groups(o, noisy=noisy) for o, noisy in ((same, False), (other, False), (same, True))]
+    assert [plan.separate_channels for plan in plans] == [True, False, False]
+    grouping = Grouping(same.astype(np.float32), same, plans[0], BACKENDS["cpu"].groups)
+    assert grouping.offsets.shape == grouping.channels.shape == (3, 64)
+    np.testing.assert_array_equal(grouping.channels, np.repeat([[0], [1], [2]], 64, axis=1))
+    np.testing.assert_array_equal(grouping.offsets % 3, grouping.channels)
+
+
+def test_strips_do_not_change_the_bits(camera, missing, monkeypatch):
+    values = ((camera - camera.mean()) / camera.std())[None, :, :, None].astype(np.float32)
+    observed = ~missing[None, :, :, None]
+    grouping = Grouping(values, observed, plan_groups(observed, noisy=False), BACKENDS["cpu"].groups)
+    rounds = []
+    for most_rows in (16, 3):
+        monkeypatch.setattr("bpfa.backends.groups.MOST_ROWS", most_rows)
+        beliefs = grouping.beliefs(np.array([1e-4]))
+        rounds.append(grouping.round(np.where(observed, values, 0), beliefs, learn_noise=True))
+    np.testing.assert_array_equal(rounds[0].value, rounds[1].value)
+    np.testing.assert_array_equal(rounds[0].mixture, rounds[1].mixture)
+    np.testing.assert_array_equal(rounds[0].beliefs.rank_counts, rounds[1].beliefs.rank_counts)

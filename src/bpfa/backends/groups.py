@@ -7,7 +7,7 @@ memory of the host; another device overrides `average_patches`, so that a whole 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,9 +84,10 @@ class GroupKernels(ABC):
         blocks: NDArray[np.int64],
         model: GroupModel,
         average: GroupAverage,
+        part: int = 0,
         n_threads: int = 1,
     ) -> None:
-        """Fit all groups and add what they say of their members to the average.
+        """Fit one part of all groups and add what they say of their members to the average.
 
         `first` has the shape (groups, members), with -1 after the last member of a group. Block b consists of
         the groups from `blocks[b]` to `blocks[b + 1]`, which one thread works on.
@@ -101,27 +102,30 @@ class GroupKernels(ABC):
         model: GroupModel,
         n_threads: int = 1,
     ) -> Members:
-        """Fit all groups and return what they say of their first `n_kept` members."""
+        """Fit the first part of all groups and return what they say of their first `n_kept` members."""
 
     def average_patches(
         self,
         windows: Windows,
         search: PatchSearch,
-        model: GroupModel,
+        models: Sequence[GroupModel],
         n_threads: int = 1,
         tell: Callable[[float], None] = lambda share: None,
     ) -> GroupAverage:
         """Find the groups of all references, fit them, and return the average of what they say of each pixel.
 
-        Memory does not grow with the number of groups. `tell` is called with the share that is done.
+        There is a model for each part of the rows. Memory does not grow with the number of groups. `tell` is
+        called with the share that is done.
         """
-        average = GroupAverage(windows.current.size, len(windows.offsets))
+        n_parts, n_columns = windows.offsets.shape
+        average = GroupAverage(windows.current.size, n_columns, n_parts)
         picture, n_rows = windows.current.reshape(search.shape), len(search.y)
         step = int(np.clip(MOST_MEMBERS // (len(search.x) * search.n_members), 1, MOST_ROWS))
         for start in range(0, n_rows, step):
             first = self.find_members(picture, search.rows(start, start + step), n_threads)
             blocks = np.arange(len(first) + 1, dtype=np.int64) * len(search.x)
             members = first.reshape(-1, search.n_members)
-            self.add_groups(windows, members, blocks, model, average, n_threads)
+            for part, model in enumerate(models):
+                self.add_groups(windows, members, blocks, model, average, part, n_threads)
             tell(min(1.0, (start + step) / n_rows))
         return average

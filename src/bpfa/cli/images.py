@@ -104,13 +104,16 @@ def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any
         "features": len(result.model.components_),
         "steps": result.model.n_steps_,
         "stopped_by": result.model.stopped_by_,
+        "stage": result.stage,
+        "rounds": result.n_rounds,
     }
+    groups = f"{result.n_rounds} rounds of groups · " if result.n_rounds else ""
     missing = f"{document['missing_share']:.1%} missing · " if result.missing.any() else ""
     messenger.result(
         name,
         document,
         f"{missing}noise {noise_range(result.noise_std)} · {document['active_features']} of "
-        f"{document['features']} features · {document['steps']} steps · {messenger.seconds:.1f} s",
+        f"{document['features']} features · {document['steps']} steps · {groups}{messenger.seconds:.1f} s",
         *(f"{kinds[argument]:>6}  {path}" for argument, path in written.items()),
     )
 

@@ -77,7 +77,7 @@ def plan_restoration(canvas: Canvas, options: RestorationOptions, *, noisy: bool
             _model_parameters(canvas.patches(patch_size), float(canvas.observed.mean()), options, noisy)
         ),
         noisy=noisy,
-        groups=None if options.refine is None else plan_groups(canvas.values.shape, noisy=noisy),
+        groups=None if options.refine is None else plan_groups(canvas.observed, noisy=noisy),
     )
 
 

@@ -1,7 +1,7 @@
 """Groups of like rows, each with a factor model of its own (docs/math.md section 18).
 
 This module holds what every backend must know of such a model; nothing in it depends on where the rows come
-from. A member of a group is a window into flat arrays: its entry d is at `first + offsets[d]`. Rows of a
+from. A member of a group is a window into flat arrays: entry d is at `first + offsets[d]`. Rows of a
 table and overlapping patches of a picture are therefore the same thing to the backends.
 """
 
@@ -48,7 +48,7 @@ class GroupModel:
     log_prior: Array | None = None
     prior: NDArray[np.float32] | None = None
     prior_rows: float = 0.0
-    weight_share: float = 0.5
+    weight_share: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Windows:
         The observed entries; other entries are ignored.
     observed : uint8 array of the same size
         1 where an entry is observed, and 0 elsewhere.
-    offsets : int64 array, shape (D,)
-        Entry d of a row that begins at `first` is at `first + offsets[d]`.
+    offsets : int64 array, shape (parts, D)
+        Entry d of part p of a row that begins at `first` is at `first + offsets[p, d]`. Each part of the rows
+        of a group has a factor model of its own; usually there is one part.
     """
 
     current: NDArray[np.float32]
@@ -101,6 +102,7 @@ class GroupAverage:
     size : int
         Number of entries of the flat arrays.
     n_columns : int
+    n_parts : int
 
     Examples
     --------
@@ -112,11 +114,12 @@ class GroupAverage:
     ([1.0, 1.0, 0.0], [0.25, 1.0, 0.0])
     """
 
-    def __init__(self, size: int, n_columns: int) -> None:
+    def __init__(self, size: int, n_columns: int, n_parts: int = 1) -> None:
         self.sums = np.zeros((4, size), np.float32)
         """Weights, weighted differences from the current value, their squares, and weighted variances."""
-        self.residuals = np.zeros((2, n_columns))
-        """Squared residuals of the observed entries, and their expectation in units of the noise variance."""
+        self.residuals = np.zeros((n_parts, 2, n_columns))
+        """Squared residuals of the observed entries, and what is expected of them in units of the noise
+        variance, for each part and column."""
         self.rank_counts = np.zeros(n_columns + 1, np.int64)
         """Number of groups with q features, for q = 0 to D."""
 
@@ -165,7 +168,7 @@ def rank_log_prior(rank_counts: NDArray[np.int64], priors: Priors) -> Array:
     >>> rank_log_prior(np.array([0, 0, 0]), Priors())
     array([0., 0., 0.])
     >>> rank_log_prior(np.array([0, 90, 10]), Priors(a=1.0, b=1.0)).round(1)
-    array([0. , 5.3, 3.1])
+    array([0. , 6.6, 4.4])
     """
     n_columns, n_groups = len(rank_counts) - 1, int(rank_counts.sum())
     if n_groups == 0:

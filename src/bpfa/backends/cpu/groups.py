@@ -41,15 +41,16 @@ class CpuGroups(GroupKernels):
         blocks: NDArray[np.int64],
         model: GroupModel,
         average: GroupAverage,
+        part: int = 0,
         n_threads: int = 1,
     ) -> None:
-        """Fit all groups and add what they say of their members to the average; see `GroupKernels`."""
+        """Fit one part of all groups and add what they say of their members; see `GroupKernels`."""
         ranks = np.empty(len(first), np.int32)
         _groups.fit_groups(
             windows.current,
             windows.seen,
             windows.observed,
-            windows.offsets,
+            windows.offsets[part],
             first,
             model.noise,
             model.log_prior,
@@ -61,7 +62,7 @@ class CpuGroups(GroupKernels):
             blocks,
             average.sums,
             ranks,
-            average.residuals,
+            average.residuals[part],
             n_threads,
         )
         average.count(ranks)
@@ -69,15 +70,15 @@ class CpuGroups(GroupKernels):
     def fit_members(
         self, windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
     ) -> Members:
-        """Fit all groups and return what they say of their first members; see `GroupKernels`."""
-        n_columns = len(windows.offsets)
+        """Fit the first part of all groups and return what they say; see `GroupKernels`."""
+        n_columns = windows.offsets.shape[1]
         mean, variance = np.zeros((2, len(first), n_kept, n_columns), np.float32)
         ranks, residuals = np.empty(len(first), np.int32), np.zeros((2, n_columns))
         _groups.fit_members(
             windows.current,
             windows.seen,
             windows.observed,
-            windows.offsets,
+            windows.offsets[0],
             first,
             model.noise,
             model.log_prior,

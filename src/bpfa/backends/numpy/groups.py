@@ -56,30 +56,31 @@ class NumpyGroups(GroupKernels):
         blocks: NDArray[np.int64],
         model: GroupModel,
         average: GroupAverage,
+        part: int = 0,
         n_threads: int = 1,
     ) -> None:
-        """Fit all groups and add what they say of their members to the average; see `GroupKernels`."""
+        """Fit one part of all groups and add what they say of their members; see `GroupKernels`."""
         ranks = np.empty(len(first), np.int32)
         for group, begins in enumerate(first):
-            entries = begins[begins >= 0][:, None] + windows.offsets
+            entries = begins[begins >= 0][:, None] + windows.offsets[part]
             mean, variance, weight, ranks[group], residuals = fit_group(windows, entries, model)
             shift = mean - windows.current[entries]
             for sums, term in zip(
                 average.sums, (weight, weight * shift, weight * shift**2, weight * variance), strict=True
             ):
                 np.add.at(sums, entries, term)
-            average.residuals += residuals
+            average.residuals[part] += residuals
         average.count(ranks)
 
     def fit_members(
         self, windows: Windows, first: NDArray[np.int64], n_kept: int, model: GroupModel, n_threads: int = 1
     ) -> Members:
-        """Fit all groups and return what they say of their first members; see `GroupKernels`."""
-        n_columns = len(windows.offsets)
+        """Fit the first part of all groups and return what they say; see `GroupKernels`."""
+        n_columns = windows.offsets.shape[1]
         means, variances = np.zeros((2, len(first), n_kept, n_columns), np.float32)
         ranks, residuals = np.empty(len(first), np.int32), np.zeros((2, n_columns))
         for group, begins in enumerate(first):
-            entries = begins[begins >= 0][:, None] + windows.offsets
+            entries = begins[begins >= 0][:, None] + windows.offsets[0]
             mean, variance, _, ranks[group], own = fit_group(windows, entries, model)
             n = min(n_kept, len(mean))
             means[group, :n], variances[group, :n] = mean[:n], variance[:n]

@@ -57,8 +57,8 @@ class FinishedGroups:
     >>> from bpfa.backends.registry import backend_of
     >>> from bpfa.images.groups.plan import plan_groups
     >>> picture = np.add.outer(np.arange(20.0), np.arange(20.0) % 4).astype(np.float32)[None, :, :, None]
-    >>> plan = plan_groups(picture.shape, noisy=True)
-    >>> beliefs = GroupBeliefs.of(np.array([0.01]), np.zeros(49, int))
+    >>> plan = plan_groups(np.ones(picture.shape, bool), noisy=True)
+    >>> beliefs = GroupBeliefs.of(np.array([0.01]), np.zeros((1, 49), int))
     >>> groups = FinishedGroups(picture, plan, beliefs)
     >>> found = groups.features(0, [6], [2, 8], backend_of("cpu").groups)
     >>> [(group.y, group.x, group.features.shape[1]) for group in found]
@@ -105,13 +105,21 @@ class FinishedGroups:
         ]
 
     def _group(self, y: int, x: int, rows: Array) -> GroupFeatures:
-        model = self.beliefs.model(floor=self.plan.floor, n_iterations=1)
-        mean = rows.mean(axis=0)
+        models = self.beliefs.models(floor=self.plan.floor, n_iterations=1)
+        mean, n_columns = rows.mean(axis=0), rows.shape[1]
         scatter = (rows - mean).T @ (rows - mean)
-        _, features = group_covariance(scatter, len(rows), model, None)
-        if features is None:
-            features = np.linalg.eigh(scatter)[1].T[::-1]
-        variance = np.einsum("qd,de,qe->q", features, scatter, features)
+        features = []
+        # The columns of each part that has a model of its own: a channel, or all channels together.
+        parts = np.arange(n_columns).reshape(-1, len(models)).T
+        for part, model in zip(parts, models, strict=True):
+            own = scatter[np.ix_(part, part)]
+            _, found = group_covariance(own, len(rows), model, None)
+            if found is None:
+                found = np.linalg.eigh(own)[1].T[::-1]
+            features.append(np.zeros((len(found), n_columns)))
+            features[-1][:, part] = found
+        every = np.concatenate(features)
+        variance = np.einsum("qd,de,qe->q", every, scatter, every)
         order = np.argsort(-variance, kind="stable")
         total = max(float(np.trace(scatter)), np.finfo(float).tiny)
-        return GroupFeatures(y, x, mean, features[order], np.maximum(variance[order], 0.0) / total)
+        return GroupFeatures(y, x, mean, every[order], np.maximum(variance[order], 0.0) / total)

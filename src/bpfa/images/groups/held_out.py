@@ -17,6 +17,8 @@ __all__ = ["Verdict", "hide_pixels", "judge"]
 HIDDEN_SHARE, MOST_HIDDEN, FEWEST_HIDDEN = 0.05, 20_000, 30
 # The largest factor by which the variance is corrected, in either direction.
 MOST_CORRECTION = 16.0
+# Variance of the logarithm of that factor over pictures.
+PRIOR_SPREAD = 0.2
 # 95 % of a Gaussian distribution is within this many standard deviations.
 DEVIATIONS, COVERED = 1.96, 0.95
 
@@ -63,8 +65,8 @@ def judge(
 ) -> Verdict:
     """Return how groups and dictionary are best combined, given hidden pixels and what both say of them.
 
-    The weight is the one with the least squared error. The correction makes 95 % of the intervals of plus and
-    minus 1.96 standard deviations contain the pixel.
+    The weight is the one with the least squared error, and two standard errors more if the pixels are noisy.
+    The correction makes 95 % of the intervals of plus and minus 1.96 standard deviations contain the pixel.
 
     Parameters
     ----------
@@ -81,15 +83,28 @@ def judge(
     --------
     >>> rng = np.random.default_rng(0)
     >>> truth, error = rng.normal(size=10_000), rng.normal(size=(2, 10_000))
-    >>> found = judge(truth, truth + 2 * error[0], truth + error[1], (np.ones(1), np.ones(1)), np.zeros(1))
+    >>> found = judge(truth, truth + 2 * error[0], truth + error[1], (np.ones(10_000),) * 2, np.zeros(10_000))
     >>> round(found.weight, 1)
     0.8
     """
     difference = groups - dictionary
     square = float(difference @ difference)
-    weight = float(np.clip(difference @ (seen - dictionary) / square, 0.0, 1.0)) if square > 0 else 0.0
+    if square == 0:
+        return Verdict(0.0, 1.0)
+    # Groups are trusted unless the hidden pixels speak against them by more than their noise would.
+    doubt = 2 * float(np.sqrt(difference**2 @ noise)) / square
+    weight = float(np.clip(difference @ (seen - dictionary) / square + doubt, 0.0, 1.0))
     error = np.abs(seen - dictionary - weight * difference)
     variance = combined_variance(spread[0], spread[1], difference, weight)
+    return Verdict(weight, _correction(error, variance, noise))
+
+
+def _correction(error: Array, variance: Array, noise: Array) -> float:
+    """Return the factor on the variance for which 95 % of the intervals contain the hidden pixels.
+
+    Its logarithm is shrunk towards 0, by a prior with the variance PRIOR_SPREAD: if the noise is much larger
+    than the variance, the hidden pixels hardly tell how large the variance is.
+    """
     low, high = 1 / MOST_CORRECTION, MOST_CORRECTION
     for _ in range(40):
         middle = np.sqrt(low * high)
@@ -97,7 +112,8 @@ def judge(
             low = middle
         else:
             high = middle
-    return Verdict(weight, float(high))
+    doubt = 3 / len(error) * float(1 + np.mean(noise) / np.mean(variance)) ** 2
+    return float(high ** (PRIOR_SPREAD / (PRIOR_SPREAD + doubt)))
 
 
 def combined_variance(dictionary: Array, groups: Array, difference: Array, weight: float) -> Array:

@@ -23,7 +23,7 @@ __all__ = ["Refined", "refine"]
 
 # Rounds end when the squared error of the hidden pixels falls by less than this share of it, and rounds on a
 # picture without missing pixels when the picture changes by less than this share of its deviation.
-LEAST_GAIN, LEAST_CHANGE = 0.002, 0.1
+LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
 LAST_ROUNDS = 2
 # Groups with a smaller weight than this are not worth their time.
@@ -160,15 +160,13 @@ class _Rounds:
 
     def until_settled(self, dictionary: Restored) -> None:
         """Make rounds until the picture hardly changes any more."""
-        grouping, before = self.grouping(self.canvas.observed), dictionary.mean.astype(np.float32)
-        state: Restored | GroupedPicture = dictionary
+        grouping, state = self.grouping(self.canvas.observed), None
         for _ in range(self.plan.most_rounds):
-            state = self.best = self.next(grouping, state)
+            before = dictionary if state is None else state
+            state = self.best = self.next(grouping, before)
             self.n_rounds += 1
-            change = float(np.mean((state.value - before) ** 2))
-            if change < LEAST_CHANGE**2 * float(np.mean(state.mixture)):
+            if _settled(before, state):
                 break
-            before = state.value
 
     def judged(
         self, dictionary: Restored, hidden: NDArray[np.bool_], restore_without: RestoreWithout
@@ -176,17 +174,24 @@ class _Rounds:
         """Make rounds without the hidden pixels, judge by them, and end with rounds that use all pixels."""
         seen = self.canvas.values[hidden].astype(float)
         visible = self.canvas.observed & ~hidden
-        pilot, grouping = restore_without(visible), self.grouping(visible)
+        restored, grouping = restore_without(visible), self.grouping(visible)
+        # In single precision, because the picture may be large.
+        pilot = Restored(restored.mean.astype(np.float32), restored.std.astype(np.float32), restored.informed)
+        del restored
         states: list[GroupedPicture] = []
         least = np.inf
         for _ in range(self.plan.most_rounds):
-            found = self.next(grouping, states[-1] if states else pilot)
+            before = states[-1] if states else pilot
+            found = self.next(grouping, before)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
-            if states and error > least * (1 - LEAST_GAIN):
+            # Noisy hidden pixels cannot tell when to end: what a round gains is less than their noise.
+            if not self.noisy and states and error > least * (1 - LEAST_GAIN):
                 break
             least = error
-            states = [*states[-LAST_ROUNDS:], found]
+            states = [*(state.without_variances() for state in states[-LAST_ROUNDS:]), found]
             self.n_rounds += 1
+            if self.noisy and _settled(before, found):
+                break
         verdict = self._verdict(seen, hidden, pilot, states[-1])
         if verdict.weight >= LEAST_WEIGHT:
             state: Restored | GroupedPicture = states[0] if len(states) > LAST_ROUNDS else dictionary
@@ -200,8 +205,15 @@ class _Rounds:
     ) -> Verdict:
         channel = np.nonzero(hidden)[3]
         noise = best.beliefs.noise[channel] if self.noisy else np.zeros(len(channel))
-        spread = np.square(pilot.std[hidden]), best.mixture[hidden].astype(float)
-        return judge(seen, pilot.mean[hidden], best.value[hidden].astype(float), spread, noise)
+        spread = np.square(pilot.std[hidden], dtype=float), best.mixture[hidden].astype(float)
+        return judge(seen, pilot.mean[hidden].astype(float), best.value[hidden].astype(float), spread, noise)
+
+
+def _settled(before: Restored | GroupedPicture, after: GroupedPicture) -> bool:
+    """Return whether a round has changed the picture by much less than its deviation."""
+    value = before.value if isinstance(before, GroupedPicture) else before.mean
+    change = float(np.mean((after.value - value) ** 2))
+    return change < LEAST_CHANGE**2 * float(np.mean(after.mixture))
 
 
 def _combined(

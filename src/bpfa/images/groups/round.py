@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,11 @@ class GroupedPicture:
     """Variance of these estimates around their mean."""
     beliefs: GroupBeliefs
     """What all groups have learned together."""
+
+    def without_variances(self) -> GroupedPicture:
+        """Return what the next round needs of this one, which takes a third of the memory."""
+        nothing = np.zeros(0, np.float32)
+        return replace(self, variance=nothing, disagreement=nothing)
 
     @property
     def mixture(self) -> Picture:
@@ -62,6 +67,11 @@ class Grouping:
         self.values, self.plan, self.kernels, self.n_threads = values, plan, kernels, n_threads
         self.observed = np.ascontiguousarray(observed).view(np.uint8)
         self.patches = PatchRows(values, observed, plan.size, plan.stride)
+        # Offsets and channels of the columns of a patch; a part is a channel, or all channels together.
+        offsets, n_channels = self.patches.offsets, values.shape[3]
+        n_parts = n_channels if plan.separate_channels else 1
+        self.offsets = np.ascontiguousarray(offsets.reshape(-1, n_parts).T)
+        self.channels = np.ascontiguousarray((np.arange(len(offsets)) % n_channels).reshape(-1, n_parts).T)
         slices, y = np.meshgrid(np.arange(values.shape[0]), self.patches.y, indexing="ij")
         self.search = PatchSearch(
             shape=values.shape,
@@ -77,7 +87,7 @@ class Grouping:
 
     def beliefs(self, noise: NDArray[np.float64]) -> GroupBeliefs:
         """Return the beliefs before the first round, given the noise variance of each channel."""
-        return GroupBeliefs.of(noise, np.arange(self.patches.n_columns) % self.values.shape[3])
+        return GroupBeliefs.of(noise, self.channels)
 
     def round(
         self,
@@ -103,10 +113,10 @@ class Grouping:
             np.ascontiguousarray(current).ravel(),
             self.values.ravel(),
             self.observed.ravel(),
-            self.patches.offsets,
+            self.offsets,
         )
-        model = beliefs.model(floor=plan.floor, n_iterations=plan.n_iterations)
-        average = self.kernels.average_patches(windows, self.search, model, self.n_threads, tell)
+        models = beliefs.models(floor=plan.floor, n_iterations=plan.n_iterations)
+        average = self.kernels.average_patches(windows, self.search, models, self.n_threads, tell)
         return GroupedPicture(
             average.value(windows.current).reshape(shape),
             average.variance.reshape(shape),

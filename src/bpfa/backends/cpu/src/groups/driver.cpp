@@ -81,8 +81,8 @@ class ReferenceRow {
     std::size_t candidate = 0;
     for (int dz = -search_.slice_reach; dz <= search_.slice_reach; ++dz)
       for (int dy = -search_.reach; dy <= search_.reach; ++dy) {
-        const bool inside = slice + dz >= 0 && slice + dz < search_.n_slices && y + dy >= 0 &&
-                            y + dy + p.patch_height <= p.height;
+        const bool inside =
+            slice + dz >= 0 && slice + dz < search_.n_slices && y + dy >= 0 && y + dy + p.patch_height <= p.height;
         for (int dx = -search_.reach; dx <= search_.reach; ++dx, ++candidate)
           if (inside && dx > -p.width && dx < p.width)
             widest_kernels().differences(p, line(slice, y), line(slice + dz, y + dy), dx, search_.n_x, search_.x,
@@ -103,8 +103,10 @@ class ReferenceRow {
           const float apart = static_cast<float>(dx * dx + dy * dy + dz * dz);
           // The reference itself, at distance 0, comes first even if another patch is equal to it.
           const bool self = apart == 0;
-          keys_.push_back(sort_key(self ? 0.0f : found[candidate] * scale + search_.distance_weight * apart +
-                                                     std::numeric_limits<float>::min(), candidate));
+          keys_.push_back(sort_key(
+              self ? 0.0f
+                   : found[candidate] * scale + search_.distance_weight * apart + std::numeric_limits<float>::min(),
+              candidate));
         }
     const std::size_t n = std::min<std::size_t>(search_.n_members, keys_.size());
     std::nth_element(keys_.begin(), keys_.begin() + (n - 1), keys_.end());
@@ -117,7 +119,8 @@ class ReferenceRow {
       const int place = static_cast<int>(keys_[m] & 0xffffffffu);
       const int dx = place % side_ - search_.reach, dy = place / side_ % side_ - search_.reach;
       const int dz = place / (side_ * side_) - search_.slice_reach;
-      first[m] = ((static_cast<std::int64_t>(slice + dz) * p.height + y + dy) * p.width + search_.x[r] + dx) * p.channels;
+      first[m] =
+          ((static_cast<std::int64_t>(slice + dz) * p.height + y + dy) * p.width + search_.x[r] + dx) * p.channels;
     }
   }
 };
@@ -248,7 +251,8 @@ void fit_members(const Round& round, const std::int64_t* first, std::int64_t n_g
     const int n = worker.fit(round, first + g * round.n_members, all_squares.data() + g * D, all_freedom.data() + g * D,
                              ranks + g);
     for (int m = 0; m < std::min(n, n_kept); ++m) {
-      const std::size_t to = (static_cast<std::size_t>(g) * n_kept + m) * D, from = static_cast<std::size_t>(m) * round.DP;
+      const std::size_t to = (static_cast<std::size_t>(g) * n_kept + m) * D,
+                        from = static_cast<std::size_t>(m) * round.DP;
       std::copy_n(worker.mean.get() + from, D, mean + to);
       std::copy_n(worker.variance.get() + from, D, variance + to);
     }

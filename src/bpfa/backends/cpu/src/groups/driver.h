@@ -12,7 +12,7 @@ namespace bpfa::groups {
 struct Search {
   Picture picture;
   int n_slices;
-  const float* values;  // slices x height x width x channels
+  const float* values;             // slices x height x width x channels
   const std::int32_t *slices, *y;  // one for each row of references
   int n_reference_rows;
   const std::int32_t* x;  // where the references of a row begin

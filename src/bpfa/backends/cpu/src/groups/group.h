@@ -27,18 +27,17 @@ struct Allocator {
 struct Group {
   const Round& round;
   const int M, D, DP;
-  float *X, *R, *Y, *centred;                    // M x DP: completed rows, observed rows less the mean
-  float *covariance, *S, *K, *U, *products;      // D x DP
-  float *factor, *rows, *mean, *own_variance;    // D x DP, kProductRows + D x DP, DP, M x DP
-  float *inverse, *vector, *features;            // DP, DP, D x DP
-  double *values, *beside;                       // D
-  const float** pointers;                        // D
-  std::int32_t *columns, *n_observed;            // M x D: the observed columns first, then the missing ones; M
-  float* seen_rows;                              // D: in how many members a column is observed
+  float *X, *R, *Y, *centred;                  // M x DP: completed rows, observed rows less the mean
+  float *covariance, *S, *K, *U, *products;    // D x DP
+  float *factor, *rows, *mean, *own_variance;  // D x DP, kProductRows + D x DP, DP, M x DP
+  float *inverse, *vector, *features;          // DP, DP, D x DP
+  double *values, *beside;                     // D
+  const float** pointers;                      // D
+  std::int32_t *columns, *n_observed;          // M x D: the observed columns first, then the missing ones; M
+  float* seen_rows;                            // D: in how many members a column is observed
   int n_rows = 0, rank = -1;
 
-  Group(const Round& round, int n_members, Allocator& memory)
-      : round(round), M(n_members), D(round.D), DP(round.DP) {
+  Group(const Round& round, int n_members, Allocator& memory) : round(round), M(n_members), D(round.D), DP(round.DP) {
     const std::size_t square = static_cast<std::size_t>(D + 16) * DP, members = static_cast<std::size_t>(M) * DP;
     float** const of_members[] = {&X, &R, &Y, &centred, &own_variance};
     for (float** array : of_members) *array = memory.take<float>(members);
@@ -107,8 +106,7 @@ struct Group {
 
   // The number of features with the best odds, given the eigenvalues.
   int best_rank() {
-    double share = 0, total = 0, explained = 0, best = 0;
-    for (int n = 0; n < M; ++n) share += n_observed[n];
+    double total = 0, explained = 0, best = 0;
     const double rows_worth = M > 2 ? M : 2, penalty = __builtin_log(rows_worth) / 2;
     for (int j = 0; j < D; ++j) {
       values[j] = (values[j] > 0 ? values[j] : 0) + round.floor;
@@ -117,8 +115,9 @@ struct Group {
     int chosen = 0;
     for (int q = 0; q < D; ++q) {
       const double rest = total / (D - q);
-      const double score = -rows_worth / 2 * (explained + (D - q) * __builtin_log(rest > round.floor ? rest : round.floor)) -
-                           (D * q - q * (q + 1) / 2.0) * penalty + round.log_prior[q];
+      const double score =
+          -rows_worth / 2 * (explained + (D - q) * __builtin_log(rest > round.floor ? rest : round.floor)) -
+          (D * q - q * (q + 1) / 2.0) * penalty + round.log_prior[q];
       if (q == 0 || score > best) {
         best = score;
         chosen = q;
@@ -300,7 +299,8 @@ struct Group {
       if (n_few > 0)
         for (int i = 0; i < D; ++i)
           for (int j = 0; j < DP; j += kLanes)
-            store(row(covariance, i) + j, load(row(covariance, i) + j) + static_cast<float>(n_few) * load(row(S, i) + j));
+            store(row(covariance, i) + j,
+                  load(row(covariance, i) + j) + static_cast<float>(n_few) * load(row(S, i) + j));
     }
     if (n_few == M) return;
     invert();
@@ -325,7 +325,6 @@ struct Group {
 
   // What is known of the members, with what is not known of the group's mean and features.
   void report(GroupResult& result) {
-    float scale = 1.0f;
     for (int n = 0; n < M; ++n) {
       float* const v = row(own_variance, n);
       const std::int32_t* const o = columns + n * D;
@@ -341,7 +340,7 @@ struct Group {
         if (v[d] < 0) v[d] = 0;
         const float left = i < n_observed[n] ? 1 - v[d] / noise : 1;  // of an error in what the others predict
         const float spread = i < n_observed[n] ? noise / (left > 1e-6f ? left : 1e-6f) : noise + v[d];
-        const float unknown = scale / (seen_rows[d] / (spread * freedom) + 1 / prior) * left * left;
+        const float unknown = 1 / (seen_rows[d] / (spread * freedom) + 1 / prior) * left * left;
         if (i < n_observed[n]) {
           const double residual = row(Y, n)[d] - row(X, n)[d];
           const double expected = left * (1 - freedom / (seen_rows[d] + freedom));

@@ -56,7 +56,8 @@ void differences(const Picture& picture, const float* here, const float* there, 
     }
     if (2 * width <= window)
       for (t = begin; t < end; t += kLanes) {
-        const Vec<float> doubled = load_unaligned(part + t) + (t + width < end ? load_unaligned(part + t + width) : Vec<float>{});
+        const Vec<float> doubled =
+            load_unaligned(part + t) + (t + width < end ? load_unaligned(part + t + width) : Vec<float>{});
         store_unaligned(part + t, doubled);
       }
   }

@@ -92,7 +92,8 @@ inline void cholesky(float* A, int ld, int n, float* inverse_diagonal, float sma
     for (int i = k + 1; i < n; ++i) {
       float* const row = A + static_cast<std::size_t>(i) * ld;
       const float factor = pivot_row[i];
-      for (int j = i / kLanes * kLanes; j < n; j += kLanes) store(row + j, load(row + j) - factor * load(pivot_row + j));
+      for (int j = i / kLanes * kLanes; j < n; j += kLanes)
+        store(row + j, load(row + j) - factor * load(pivot_row + j));
     }
   }
 }

@@ -70,8 +70,7 @@ groups::Round round_of(const In<float, 1>& current, const In<float, 1>& seen, co
   }
   const std::size_t n_first = first.shape(0) * first.shape(1);
   for (std::size_t i = 0; i < n_first; ++i)
-    require(first.data()[i] < static_cast<std::int64_t>(n) - last &&
-                (first.data()[i] >= 0 || i % first.shape(1) != 0),
+    require(first.data()[i] < static_cast<std::int64_t>(n) - last && (first.data()[i] >= 0 || i % first.shape(1) != 0),
             "first: expected members inside the arrays, and at least one in each group");
   return {static_cast<int>(D),
           bpfa::padded(static_cast<int>(D), bpfa::kColumnPadding),
@@ -114,11 +113,10 @@ void fit_groups(In<float, 1> current, In<float, 1> seen, In<std::uint8_t, 1> obs
 
 void fit_members(In<float, 1> current, In<float, 1> seen, In<std::uint8_t, 1> observed, In<std::int64_t, 1> offsets,
                  In<std::int64_t, 2> first, In<float, 1> noise, std::optional<In<double, 1>> log_prior,
-                 std::optional<In<float, 2>> prior, float prior_rows, float floor, int n_iterations,
-                 Out<float, 3> mean, Out<float, 3> variance, Out<std::int32_t, 1> ranks, Out<double, 2> residuals,
-                 int n_threads) {
-  const groups::Round round = round_of(current, seen, observed, offsets, first, noise, log_prior, prior, prior_rows,
-                                       floor, 0.5f, n_iterations);
+                 std::optional<In<float, 2>> prior, float prior_rows, float floor, int n_iterations, Out<float, 3> mean,
+                 Out<float, 3> variance, Out<std::int32_t, 1> ranks, Out<double, 2> residuals, int n_threads) {
+  const groups::Round round =
+      round_of(current, seen, observed, offsets, first, noise, log_prior, prior, prior_rows, floor, 0.5f, n_iterations);
   const std::size_t G = first.shape(0), D = offsets.shape(0);
   for (const auto* out : {&mean, &variance})
     require(out->shape(0) == G && out->shape(1) <= first.shape(1) && out->shape(2) == D,
