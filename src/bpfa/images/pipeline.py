@@ -367,4 +367,5 @@ def image_result(
         noise_model="gaussian" if counts is None else counts.kind,
         gain=None if counts is None else by_channel(counts.gain),
         read_noise=None if counts is None else by_channel(counts.read_noise),
+        groups=last.groups,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa.estimator import BPFA
+from bpfa.images.groups import FinishedGroups
 
 __all__ = ["ImageResult"]
 
@@ -61,6 +62,9 @@ class ImageResult:
     picture has channels, and None for Gaussian noise."""
     read_noise: float | Array | None = None
     """Standard deviation of the Gaussian part of the noise of counts, in the form of `gain`."""
+    groups: FinishedGroups | None = field(default=None, repr=False)
+    """The groups of the last round, whose features the report shows; None if the picture is the
+    dictionary's."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:

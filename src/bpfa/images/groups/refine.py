@@ -14,6 +14,7 @@ from bpfa._support.progress import ProgressBar, open_bar
 from bpfa.backends.groups import GroupKernels
 from bpfa.data.overlap import Restored
 from bpfa.images.canvas import Canvas
+from bpfa.images.groups.features import FinishedGroups
 from bpfa.images.groups.held_out import Verdict, combined_variance, hide_pixels, judge
 from bpfa.images.groups.plan import GroupPlan
 from bpfa.images.groups.round import GroupedPicture, Grouping
@@ -46,6 +47,8 @@ class Refined:
         Weight of the groups; that of the dictionary is 1 - weight.
     interrupted : bool
         Whether Ctrl-C ended the rounds.
+    groups : FinishedGroups, optional
+        What is needed to look at single groups; None if the picture is that of the dictionary.
     """
 
     restored: Restored
@@ -53,6 +56,7 @@ class Refined:
     n_rounds: int
     weight: float
     interrupted: bool = False
+    groups: FinishedGroups | None = None
 
     @classmethod
     def nothing(cls, restored: Restored) -> Refined:
@@ -236,4 +240,5 @@ def _combined(
         np.where(informed, mean, dictionary.mean), np.where(informed, std, dictionary.std), informed
     )
     found = best.beliefs.noise if noisy else noise
-    return Refined(restored, found, rounds.n_rounds, verdict.weight, interrupted)
+    groups = FinishedGroups(best.value, rounds.plan, best.beliefs)
+    return Refined(restored, found, rounds.n_rounds, verdict.weight, interrupted, groups)
