@@ -21,10 +21,13 @@ __all__ = ["significant_factors"]
 
 # The residuals are flipped this many times. A factor is significant if it exceeds the mean of the flipped
 # ones by this many of their standard deviations.
-N_FLIPS, STANDARD_DEVIATIONS = 5, 3.0
+N_FLIPS, STANDARD_DEVIATIONS = 8, 4.0
 # At most this many factors are added at a time, or as many as there are already, because factors that are
 # still missing make the noise of the columns appear larger than it is.
 FIRST_FACTORS = 8
+# Factors are no longer added if there are so few of them, as a share of those found already: in tables that
+# the model does not describe, there are always some more.
+LEAST_SHARE = 0.05
 # Whenever factors have been added, the factor analysis is iterated at most this many times, or until no noise
 # variance changes by more than this share of itself.
 MAX_ITERATIONS, TOLERANCE = 20, 0.01
@@ -59,13 +62,9 @@ def significant_factors(
     while n_factors < largest:
         if n_factors:
             analysis.fit(n_factors, MAX_ITERATIONS, TOLERANCE)
-            n_visible = int(np.count_nonzero(analysis.common))
-            if n_visible < n_factors:
-                # What was added last is too weak for so few rows.
-                return n_visible
         most = min(largest - n_factors, max(n_factors, FIRST_FACTORS))
         n_more = _further_factors(analysis, most, rng)
-        if not n_more:
+        if n_more <= LEAST_SHARE * n_factors:
             break
         n_factors += n_more
     return n_factors
