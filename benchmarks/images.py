@@ -1,161 +1,158 @@
-"""How well pictures are restored, compared with interpolation: `python -m benchmarks.images`.
+"""How well pictures are restored, compared with what people use instead: `python -m benchmarks.images`.
 
-Standard grey pictures with 20 % of the pixels observed, scored over the *missing* pixels; and with 50 % of
-the pixels observed and noise of 15 grey levels, scored over *all* pixels. The table shows the PSNR in dB; the
-JSON file has it over missing, observed and all pixels.
+Every contestant restores every picture in every task. Each result is stored as soon as it is there, so that
+a run that was stopped goes on where it was; `--fresh` runs stored ones again. The PSNR and the coverage of
+intervals are taken over the missing pixels where there is no noise, and over all pixels where there is; the
+JSON file has the PSNR over missing, observed and all pixels. Trials on crops (`--size`) or with another
+number of training steps (`--steps`) have files of their own, which do not get onto the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from skimage.restoration import inpaint_biharmonic
+from skimage.metrics import structural_similarity
+from threadpoolctl import threadpool_limits
 
-from benchmarks.command import parser_with_data, screen_table
+from benchmarks.command import parser_with_data
+from benchmarks.image_contestants import CONTESTANTS, Effort, Restored
+from benchmarks.image_page import markdown
+from benchmarks.image_tasks import PICTURES, TASKS, DamagedPicture, damaged_picture, picture_file
 from benchmarks.pages import SECTIONS
-from bpfa.images import denoise, inpaint
-from experiments.cells import write_results
-from experiments.markdown import table
-from experiments.pictures import HiddenPicture, PictureTask, hide_pixels, interpolated, psnrs
+from experiments.cells import Cell, Context, Store
+from experiments.pictures import psnrs
+from experiments.runs import run_and_report
 from experiments.scores import coverage
 
-PICTURES = ("house", "peppers", "lena", "barbara", "boat")
-HEADINGS = (
-    "",
-    "bpfa",
-    "95 % covers",
-    "noise",
-    "seconds",
-    "quick",
-    "s",
-    "cubic",
-    "s",
-    "linear",
-    "biharmonic",
-    "s",
-)
-# Settings that come within 0.2 dB of the defaults.
-QUICK = {"max_steps": 250, "n_draws": 4}
-TASKS = [PictureTask(name, *kind) for kind in ((0.2, 0.0), (0.5, 15.0)) for name in PICTURES]
+LEVELS = (0.8, 0.95, 0.99)
+"""The intervals whose coverage is measured."""
 
 
 def main() -> None:
     arguments = parse()
-    console = Console(width=150)
-    results: dict[str, Any] = {
-        "settings": {
-            "seed": arguments.seed,
-            "threads": arguments.threads,
-            "quick": QUICK,
-            "python": platform.python_version(),
-        },
-        "rows": [],
-    }
-    shown = screen_table("PSNR in dB: over missing pixels, or over all where there is noise", HEADINGS)
-    for task in TASKS:
-        if task.picture not in arguments.pictures or task.observed not in arguments.observed:
-            continue
-        if line := task.file.missing_from(arguments.data):
-            console.print(line)
-            continue
-        result = row(task, arguments)
-        results["rows"].append(result)
-        shown.add_row(*cells(result))
-        console.print(*cells(result), highlight=False)
-        # Written after every picture, as each can take minutes.
-        write_results(arguments.output, results)
-    console.print(shown)
-    console.print(f"numbers in {arguments.output}")
+    console = Console(highlight=False, soft_wrap=True)
+    output = arguments.output or results_file(arguments.size, arguments.steps)
+    store = Store(output)
+    # Records of pictures, tasks and contestants that are not asked for this time are kept.
+    store.plan([cell.name for cell in cells(PICTURES, TASKS, CONTESTANTS, arguments)])
+    failed = run_and_report(
+        "images",
+        cells(arguments.pictures, arguments.tasks, available(arguments.contestants, console), arguments),
+        run,
+        store,
+        Context(arguments.data.resolve(), output.parent),
+        console,
+        jobs=1,
+        force=arguments.fresh,
+    )
+    console.print(markdown(list(store.records.values())), markup=False)
+    console.print(f"numbers in {output}")
+    if failed:
+        raise SystemExit(f"{failed} cells failed")
 
 
 def parse() -> argparse.Namespace:
     parser = parser_with_data(__doc__)
     parser.add_argument("--pictures", nargs="+", choices=PICTURES, default=list(PICTURES))
-    parser.add_argument("--observed", type=float, nargs="+", choices=(0.2, 0.5), default=[0.2, 0.5])
-    parser.add_argument(
-        "--without-biharmonic", action="store_true", help="leave out a method that takes minutes per picture"
-    )
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--size", type=int, help="side of the square that is cut out of each picture")
+    parser.add_argument("--steps", type=int, help="training steps of bpfa (default: its own)")
+    parser.add_argument("--fresh", action="store_true", help="run again what is already stored")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=SECTIONS["images"].results)
+    parser.add_argument("--output", type=Path, help="the file of the results")
     return parser.parse_args()
 
 
-def row(task: PictureTask, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Restore the picture of a task by every contestant, and score the results."""
-    picture = hide_pixels(task, arguments.data, arguments.seed)
-    result: dict[str, Any] = task._asdict()
-    for name, work in contestants(task, picture, arguments).items():
-        began = time.perf_counter()
-        answer = work()
-        seconds = time.perf_counter() - began
-        by_bpfa = not isinstance(answer, np.ndarray)
-        image = answer.image if by_bpfa else answer
-        found = psnrs(picture.truth, image, picture.missing)
-        result[name] = {f"psnr_{kind}": value for kind, value in found.items()} | {"seconds": seconds}
-        if by_bpfa:
-            error = (picture.truth - answer.image)[picture.missing]
-            result[name] |= {
-                "coverage": coverage(error, answer.std[picture.missing]),
-                "noise_std": answer.noise_std,
-                "steps": answer.model.n_steps_,
-                "training_seconds": float(answer.history["seconds"][-1]),
-                "features": answer.model.n_components_used_,
-            }
-    return result
+def results_file(size: int | None, steps: int | None) -> Path:
+    """Return the file of the results; only that of whole pictures and default steps gets onto the page.
+
+    Examples
+    --------
+    >>> results_file(96, None).name, results_file(None, 50).name
+    ('pictures-size96.json', 'pictures-steps50.json')
+    """
+    whole = SECTIONS["images"].results
+    trial = {"size": size, "steps": steps}
+    named = [f"-{name}{value}" for name, value in trial.items() if value is not None]
+    return whole.with_stem("".join([whole.stem, *named]))
 
 
-def contestants(
-    task: PictureTask, picture: HiddenPicture, arguments: argparse.Namespace
-) -> dict[str, Callable[[], Any]]:
-    """Return name -> a function that restores the picture."""
-    restored = denoise if task.noise else inpaint
-    _, seen, missing = picture
-    given = {"random_state": arguments.seed, "n_jobs": arguments.threads}
-    found: dict[str, Callable[[], Any]] = {
-        "bpfa": lambda: restored(seen, **given),
-        "quick": lambda: restored(seen, **given, **QUICK),
-        "cubic": lambda: interpolated(seen, missing, "cubic"),
-        "linear": lambda: interpolated(seen, missing, "linear"),
-    }
-    if not arguments.without_biharmonic:
-        found["biharmonic"] = lambda: inpaint_biharmonic(np.nan_to_num(seen) / 255, missing) * 255
-    return found
+def available(names: list[str], console: Console) -> list[str]:
+    """Return the contestants whose packages are installed, and print one line for each of the others."""
+    for name in names:
+        if reason := CONTESTANTS[name].unavailable:
+            console.print(f"left out: {name}, because {reason}", markup=False)
+    return [name for name in names if not CONTESTANTS[name].unavailable]
 
 
-def cells(result: dict[str, Any]) -> list[str]:
-    """Return a row of the table, for the screen and for the page."""
-    task = PictureTask(result["picture"], result["observed"], result["noise"])
-    over = "psnr_all" if task.noise else "psnr_missing"
-
-    def score(name: str) -> str:
-        return f"{result[name][over]:.2f}" if name in result else ""
-
-    def seconds(name: str) -> str:
-        return f"{result[name]['seconds']:.0f}" if name in result else ""
-
-    ours = result["bpfa"]
+def cells(pictures: Any, tasks: Any, contestants: Any, arguments: argparse.Namespace) -> list[Cell]:
+    """Return one cell for each contestant, task and picture."""
+    given = {name: getattr(arguments, name) for name in ("size", "steps", "threads", "seed")}
     return [
-        task.title,
-        *(score("bpfa"), f"{ours['coverage']:.1%}", f"{ours['noise_std']:.1f}", seconds("bpfa")),
-        *(score("quick"), seconds("quick")),
-        *(score("cubic"), seconds("cubic")),
-        score("linear"),
-        *(score("biharmonic"), seconds("biharmonic")),
+        Cell(
+            f"{task}/{picture}/{name}",
+            {"task": task, "picture": picture, "contestant": name, **given},
+            expected=60.0,
+            needs=picture_file(picture),
+        )
+        for task in tasks
+        for picture in pictures
+        for name in contestants
+        if CONTESTANTS[name].takes(TASKS[task])
     ]
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """Return the table of the page."""
-    return table(HEADINGS, [cells(result) for result in results["rows"]])
+def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Restore a picture by one contestant, and score the result."""
+    task, threads = TASKS[settings["task"]], settings["threads"]
+    picture = damaged_picture(
+        settings["picture"], task, context.data, seed=settings["seed"], size=settings["size"]
+    )
+    contestant = CONTESTANTS[settings["contestant"]]
+    with threadpool_limits(threads):
+        began = time.perf_counter()
+        answer = contestant.restore(picture, Effort(threads, settings["seed"], settings["steps"]))
+        seconds = time.perf_counter() - began
+    return {**scores(picture, answer), "seconds": seconds, "told": contestant.told}
+
+
+def scores(picture: DamagedPicture, answer: Restored) -> dict[str, Any]:
+    """Return PSNR and SSIM, and for bpfa the coverage of its intervals and the noise that it found."""
+    image = answer if isinstance(answer, np.ndarray) else answer.image
+    found = psnrs(picture.truth, image, picture.missing)
+    result: dict[str, Any] = {f"psnr_{kind}": value for kind, value in found.items()}
+    result["psnr"] = found["all" if picture.task.noisy else "missing"]
+    # The settings of the paper that introduced SSIM (Wang et al., 2004).
+    result["ssim"] = float(
+        structural_similarity(
+            picture.truth,
+            np.clip(image, 0, 255),
+            data_range=255,
+            gaussian_weights=True,
+            sigma=1.5,
+            use_sample_covariance=False,
+        )
+    )
+    if isinstance(answer, np.ndarray):
+        return result
+    error = (picture.truth - answer.image)[picture.scored]
+    return result | {
+        "coverage": {f"{level:g}": coverage(error, answer.std[picture.scored], level) for level in LEVELS},
+        "noise_std": float(answer.noise_std),
+        "steps": answer.model.n_steps_,
+        "features": answer.model.n_components_used_,
+        "stage": answer.stage,
+        "rounds": answer.n_rounds,
+        "group_weight": answer.group_weight,
+    }
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ SECTIONS = {
     "counts": Section(ACCURACY, RESULTS / "counts.json"),
     "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
-    "images": Section(ACCURACY, RESULTS / "images.json"),
+    "images": Section(ACCURACY, RESULTS / "pictures.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
     "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
     "wide": Section(ACCURACY, RESULTS / "wide.json"),

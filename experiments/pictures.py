@@ -82,17 +82,23 @@ def pixels_to_score(missing: Array, *, noisy: bool) -> Array:
 def psnrs(truth: Array, restored: Array, missing: Array) -> dict[str, float | None]:
     """Return the PSNR over all, missing and observed pixels; None where the picture is exact.
 
+    It is None, too, where there are no such pixels.
+
     Examples
     --------
     >>> truth, missing = np.zeros((2, 2)), np.eye(2, dtype=bool)
     >>> found = psnrs(truth, np.where(missing, 2.55, 0.0), missing)
     >>> round(found["missing"], 9), found["observed"]
     (40.0, None)
+    >>> psnrs(truth, truth + 2.55, truth > 0)["missing"] is None
+    True
     """
     kinds = {"all": np.ones_like(missing), "missing": missing, "observed": ~missing}
-    found = {kind: clipped_psnr(truth, restored, where) for kind, where in kinds.items()}
+    found = {
+        kind: clipped_psnr(truth, restored, where) if where.any() else None for kind, where in kinds.items()
+    }
     # JSON has no infinity.
-    return {kind: value if isfinite(value) else None for kind, value in found.items()}
+    return {kind: None if value is None or not isfinite(value) else value for kind, value in found.items()}
 
 
 def interpolated(seen: Array, missing: Array, kind: str) -> Array:

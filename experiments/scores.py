@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from bpfa import BPFA, Algorithm, Batch, posterior_draws
 from bpfa._support.philox import Stream
@@ -42,15 +43,17 @@ class HiddenEntries(NamedTuple):
         return HiddenEntries(batch, self.truth / units, self.hidden)
 
 
-def coverage(error: Array, std: Array) -> float:
-    """Return the share of the errors that lie inside their 95 % interval.
+def coverage(error: Array, std: Array, level: float = 0.95) -> float:
+    """Return the share of the errors that lie inside the interval of this probability, 95 % by default.
 
     Examples
     --------
-    >>> coverage(np.array([0.0, 1.9, -2.0, 1.0]), np.ones(4))
-    0.75
+    >>> error = np.array([0.0, 1.9, -2.0, 1.0])
+    >>> coverage(error, np.ones(4)), coverage(error, np.ones(4), 0.99)
+    (0.75, 1.0)
     """
-    return float((np.abs(error) < NORMAL_95 * std).mean())
+    width = NORMAL_95 if level == 0.95 else float(ndtri((1 + level) / 2))
+    return float((np.abs(error) < width * std).mean())
 
 
 def gaussian_scores(truth: Array, mean: Array, std: Array) -> dict[str, float]:

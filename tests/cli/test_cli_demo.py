@@ -23,10 +23,11 @@ def test_demo(capfd, tmp_path, monkeypatch):
     assert ran.status == 0
     document = ran.document
     psnr = document["psnr"]
-    assert set(psnr) == {"bpfa", "biharmonic", "cubic"}
+    assert set(psnr) == {"bpfa", "bpfa, dictionary only", "biharmonic", "cubic"}
+    assert psnr["bpfa"] != psnr["bpfa, dictionary only"]
     assert all(score["missing"] > 15 and score["all"] > score["missing"] for score in psnr.values())
     # Observed pixels are as they were: infinitely good, which JSON cannot say.
-    assert [score["observed"] for score in psnr.values()] == [None] * 3
+    assert [score["observed"] for score in psnr.values()] == [None] * 4
     assert document["missing_share"] == pytest.approx(0.8, abs=0.02)
     folder = tmp_path / "bpfa-demo"
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -38,6 +39,10 @@ def test_demo(capfd, tmp_path, monkeypatch):
     after = read_image(folder / "after.png").values
     error = (after.astype(float) - truth) ** 2
     assert psnr["bpfa"]["all"] == pytest.approx(10 * np.log10(255**2 / error.mean()))
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for score in (psnr["bpfa"], psnr["bpfa, dictionary only"]):
+        assert f"{score['missing']:.2f} dB" in page
+    assert "95% intervals cover" in page
     refused(run("demo"), "--force")
     assert "dB" in run("demo", "--force", "--jobs", 1).out
 

@@ -66,6 +66,7 @@ def test_json_is_one_object_and_nothing_else(run, image):
     assert document["missing_share"] == pytest.approx(MISSING.mean())
     assert document["steps"] == 20
     assert document["stopped_by"] == "max_steps"
+    assert (document["rounds"] > 0) == (document["stage"] == "groups")
     assert document["versions"]["bpfa"] == bpfa.__version__
     assert document["noise_std"] > 0
     assert document["seconds"] > 0
@@ -223,3 +224,15 @@ def test_tiff_keeps_what_it_says_about_its_pixels(run, image):
         with tifffile.TiffFile(name) as file:
             assert (file.imagej_metadata["spacing"], file.imagej_metadata["unit"]) == (2.0, "um")
             assert file.pages[0].get_resolution() == pytest.approx((4, 4))
+
+
+def test_noise_of_counts(run, image):
+    counts = np.random.default_rng(0).poisson(np.linspace(1, 20, 96), size=(96, 96))
+    np.save("counts.npy", counts.astype(np.uint16))
+    ran = run("denoise", "counts.npy", "out.npy", "--noise-model", "auto", "--json", *SMALL)
+    told = ran.document
+    assert (told["noise_model"], told["read_noise"]) == ("poisson", 0)
+    assert 0.9 < told["gain"] < 1.1
+    ran = run("denoise", "counts.npy", "b.npy", "--noise-model", "poisson", "--gain", 1, *SMALL)
+    assert "poisson, gain 1 · noise" in ran.out
+    refused(run("denoise", "counts.npy", "c.npy", "--gain", 2, *SMALL), "--gain 2: Gaussian noise has none")

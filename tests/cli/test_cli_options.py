@@ -55,6 +55,10 @@ VALUES = {
     "device": ("numpy", "numpy"),
     "patch": ("3", 3),
     "stride": ("2", 2),
+    "refine": ("none", None),
+    "noise_model": ("poisson", "poisson"),
+    "gain": ("2.5", 2.5),
+    "read_noise": ("0.5", 0.5),
     "channel_axis": ("-1", -1),
     "stack_axis": ("0", 0),
 }
@@ -255,6 +259,10 @@ WRONG = {
     "device": ("gpu", "'gpu': expected one of 'auto', "),
     "patch": ("0", "0: expected an integer >= 1"),
     "stride": ("0", "0: expected an integer >= 1"),
+    "refine": ("group", "'group': expected one of 'groups', 'none'"),
+    "noise_model": ("shot", "'shot': expected one of 'gaussian', 'poisson'"),
+    "gain": ("0", "0.0: expected a number > 0"),
+    "read_noise": ("-1", "-1.0: expected a number >= 0"),
 }
 
 

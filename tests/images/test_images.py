@@ -1,4 +1,4 @@
-"""inpaint and denoise, from what users have to what they get."""
+"""inpaint and denoise with a dictionary only, from what users have to what they get."""
 
 import subprocess
 import sys
@@ -12,8 +12,8 @@ import bpfa
 from bpfa.images import denoise, inpaint
 
 # Enough to learn something, and no more.
-FEW = {"n_components": 32, "max_steps": 40, "n_draws": 4, "random_state": 0}
-TINY = {"patch_size": 3, "n_components": 6, "max_steps": 3, "n_draws": 2, "random_state": 0}
+FEW = {"n_components": 32, "max_steps": 40, "n_draws": 4, "random_state": 0, "refine": None}
+TINY = FEW | {"patch_size": 3, "n_components": 6, "max_steps": 3, "n_draws": 2}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_weak_texture_is_not_taken_for_noise():
     grain = gaussian_filter(rng.normal(size=(96, 96)), 1)
     picture = 128 + 50 * ground / ground.std() + 8 * stripes + 20 * grain
     noisy = picture + 15 * rng.standard_normal(picture.shape)
-    result = denoise(noisy, n_components=128, max_steps=300, random_state=0)
+    result = denoise(noisy, n_components=128, max_steps=300, random_state=0, refine=None)
     assert abs(result.noise_std - 15) < 0.5
     assert np.std(result.image - picture) < 6
 
@@ -202,6 +202,7 @@ def test_settings_reach_the_fit(camera, mask):
         n_draws=3,
         random_state=3,
         device="numpy",
+        refine=None,
         callbacks=[lambda progress, history: seen.append(progress.step)],
     )
     settings = result.model.settings_
@@ -297,7 +298,7 @@ y, x = np.mgrid[:2048, :2048]
 image = (128 + 60 * np.sin(x / 9.0) + 60 * np.cos(y / 7.0)).astype(np.uint8)
 mask = np.random.default_rng(0).random(image.shape) < 0.8
 # Every fourth patch along both axes is restored, to save time.
-result = inpaint(image, mask, patch_size=8, stride=4, n_components=16, max_steps=2, n_draws=2)
+result = inpaint(image, mask, patch_size=8, stride=4, n_components=16, max_steps=2, n_draws=2, refine=None)
 assert result.image.shape == image.shape
 print(peak() - before)
 """

@@ -1,19 +1,24 @@
 """The pages of a report: what they show, and that they are whole and harmless by themselves."""
 
 import base64
+import html
 import io
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bpfa
-from bpfa.images import inpaint
+from bpfa.backends.registry import backend_of
+from bpfa.images import denoise, inpaint
 from bpfa.images.files import Picture
 from bpfa.report import image_report, model_report
-from bpfa.report.charts import line_chart, ticks
+from bpfa.report.charts import coverage_chart, line_chart, ticks
 from bpfa.report.pictures import MAX_BYTES, atom, colour_map, frame, grey, picture_uri
 from bpfa.report.table import hole_section
+from bpfa.report.truth import LEVELS, Comparison, coverage
 
 pytest.importorskip("jinja2")
 Image = pytest.importorskip("PIL.Image")
@@ -57,6 +62,124 @@ def test_images_of_all_kinds(tmp_path, shape, axes):
     shown = frame(result.image, axes.get("channel_axis"), axes.get("stack_axis"))
     assert after.shape == shown.shape
     assert np.corrcoef(after.ravel(), shown.ravel())[0, 1] > 0.99
+
+
+def grouped(truth, seen=None, **options):
+    """An image refined by groups, and what it was."""
+    missing = np.random.default_rng(1).random(truth.shape[:2]) < 0.4
+    result = inpaint(
+        truth if seen is None else seen, missing, n_components=16, max_steps=20, random_state=0, **options
+    )
+    assert result.stage == "groups"
+    return result, Picture(Path("a.png"), truth, options.get("channel_axis"))
+
+
+WAVES = 120 + 60 * np.sin(np.add.outer(np.arange(40) / 2, np.arange(48) / 3)) + RNG.normal(size=(40, 48))
+
+
+def groups_of(page):
+    """What the page knows of groups: where they are, and their tiles."""
+    data = json.loads(html.unescape(re.search(r'data-groups="([^"]*)"', page)[1]))
+    return data, pixels_of(re.search(r'id="sprite" src="([^"]*)"', page)[1])
+
+
+def test_dictionary_and_groups_side_by_side():
+    truth = WAVES.round().astype(np.uint8)
+    result, picture = grouped(truth)
+    without = image_report(result, picture)
+    assert "Dictionary and groups" in without
+    assert " dB" not in without
+    assert "Coverage" not in without
+    page = image_report(result, picture, truth=truth)
+    shown = [float(number) for number in re.findall(r"([\d.]+) dB", page)]
+    expected = [bpfa.psnr(truth, image, result.missing) for image in (result.dictionary_image, result.image)]
+    # That of the result is among the facts at the top as well.
+    assert shown == pytest.approx([expected[1], *expected], abs=0.006)
+    assert "PSNR over all missing pixels, relative to a peak of 255." in page
+    pictures = [
+        pixels_of(address) for address in re.findall(r'<img src="([^"]*)" alt="The image as restored', page)
+    ]
+    for shown, image in zip(pictures, (result.dictionary_image, result.image), strict=True):
+        assert np.corrcoef(shown.ravel(), image.ravel())[0, 1] > 0.99
+    error = np.abs(truth.astype(float) - result.image)[result.missing]
+    found = float(re.search(r"<dt>95% intervals cover</dt><dd>([\d.]+)%", page)[1])
+    assert found / 100 == pytest.approx(np.mean(error < 1.96 * result.std[result.missing]), abs=0.1)
+    with pytest.raises(ValueError, match=r"truth: shape \(3, 4\); expected that of the image, \(40, 48\)"):
+        image_report(result, picture, truth=np.zeros((3, 4)))
+
+
+def test_the_features_of_groups_are_on_the_page():
+    result, picture = grouped(WAVES)
+    data, sprite = groups_of(image_report(result, picture))
+    (height, width), n = data["patch"], data["columns"]
+    assert (data["height"], data["width"]) == WAVES.shape
+    assert len(data["references"]) == n * len({reference["y"] for reference in data["references"]})
+    assert sprite.shape == (len(data["references"]) // n * height, n * data["tiles"] * width)
+    kernels = backend_of("cpu").groups
+    for at in (0, n + 1, len(data["references"]) - 1):
+        place = data["references"][at]
+        (group,) = result.groups.features(0, [place["y"]], [place["x"]], kernels)
+        assert place["count"] == len(group.features)
+        assert place["shares"] == pytest.approx(group.shares[:6], abs=1e-4)
+        left, top = (at % n * data["tiles"] + 1) * width, at // n * height
+        tile = sprite[top : top + height, left : left + width]
+        np.testing.assert_array_equal(tile, atom(group.features[0], (height, width)))
+
+
+def test_groups_of_colour_images():
+    truth = np.stack([WAVES, WAVES[::-1], 255 - WAVES], axis=-1).astype(np.uint8)
+    result, picture = grouped(truth, channel_axis=2)
+    page = image_report(result, picture, truth=truth)
+    data, sprite = groups_of(page)
+    assert sprite.shape[2] == 3
+    assert sprite.shape[1] == data["columns"] * data["tiles"] * data["patch"][1]
+
+
+def test_a_page_without_groups():
+    missing = RNG.random(WAVES.shape) < 0.4
+    result = inpaint(WAVES, missing, n_components=8, max_steps=5, random_state=0, refine=None)
+    page = image_report(result, Picture(Path("a.npy"), WAVES), truth=WAVES)
+    assert "Dictionary and groups" not in page
+    assert "Coverage" in page
+
+
+def test_intervals_are_counted_over_all_pixels_of_noisy_images():
+    noisy = WAVES + 5 * RNG.normal(size=WAVES.shape)
+    noisy[::3, ::4] = np.nan
+    result = denoise(noisy, n_components=8, max_steps=5, random_state=0, refine=None)
+    known = Comparison.of(result, WAVES)
+    assert known.pixels == "pixels"
+    assert known.where.all()
+    assert known.peak == pytest.approx(np.ptp(WAVES))
+    within = np.abs(WAVES - result.image) < 1.2815516 * result.std
+    assert known.coverage(result)[LEVELS.index(0.8)] == pytest.approx(within.mean())
+
+
+def test_coverage_of_rounded_values():
+    """Rounding must hardly change how many pixels are counted, unless deviations are as small as itself."""
+    rng = np.random.default_rng(0)
+    estimate = rng.uniform(0, 200, 200_000)
+    for std in (2.0, 3.0, 10.0):
+        truth = (estimate + std * rng.normal(size=estimate.shape)).round()
+        for level in (0.5, 0.8, 0.95):
+            plain = coverage(truth - estimate, np.full(len(truth), std), level, rounded=False)
+            counted = coverage(truth - estimate.round(), np.full(len(truth), std), level, rounded=True)
+            assert counted == pytest.approx(plain, abs=0.01)
+
+
+def test_coverage_charts():
+    chart = coverage_chart((0.5, 0.8, 0.99), (0.5, 0.8, 0.99))
+    assert "50.0% at 50%, 80.0% at 80%, 99.0% at 99%" in chart
+    ends = [
+        float(n)
+        for n in re.search(r'class="ideal" x1="(.*?)" y1="(.*?)" x2="(.*?)" y2="(.*?)"', chart).groups()
+    ]
+    points = np.array([pair.split(",") for pair in re.search(r'points="(.*?)"', chart)[1].split()], float)
+    # Intervals that are exactly right lie on the dashed line.
+    slope = (ends[3] - ends[1]) / (ends[2] - ends[0])
+    np.testing.assert_allclose(points[:, 1], ends[1] + slope * (points[:, 0] - ends[0]), atol=0.2)
+    low = coverage_chart((0.5, 0.99), (0.03, 0.2))
+    assert all(0 <= float(y) <= 220 for y in re.findall(r'cy="([-\d.]+)"', low))
 
 
 def test_patches_that_are_not_square(tmp_path):
@@ -168,6 +291,7 @@ def test_a_map_of_the_holes(holed):
 def test_large_pictures_become_small():
     noise = RNG.integers(0, 256, (1200, 2400, 3), dtype=np.uint8)
     assert len(picture_uri(noise)) < 1.4 * MAX_BYTES
+    assert len(picture_uri(noise, 100_000)) < 140_000
     height, width, _ = pixels_of(picture_uri(noise)).shape
     assert width == pytest.approx(2 * height, rel=0.01)
     assert width > 400

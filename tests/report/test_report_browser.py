@@ -52,7 +52,9 @@ def pages(tmp_path_factory):
     values = np.add.outer(3.0 * np.arange(60), np.arange(48)) + rng.normal(size=(60, 48))
     missing = rng.random(values.shape) < 0.5
     result = inpaint(values, missing, patch_size=6, n_components=16, max_steps=30, random_state=0)
-    page = image_report(result, Picture(folder / "a.npy", values), command="bpfa inpaint 'a b.npy' out.npy")
+    page = image_report(
+        result, Picture(folder / "a.npy", values), command="bpfa inpaint 'a b.npy' out.npy", truth=values
+    )
     (folder / "image.html").write_text(page, encoding="utf-8")
     y = bpfa.draw_data(300, 12, 5, g_o=100.0, g_w=1.0, seed=0).y * rng.uniform(1, 9, 12)
     model = bpfa.BPFA(10, max_steps=60, held_out=0.1, random_state=0).fit(y)
@@ -113,6 +115,57 @@ def test_the_slider_moves_by_pointer(opened):
     assert shown_width(opened) == pytest.approx(75, abs=2)
     handle = opened.find_element(By.CLASS_NAME, "handle")
     assert handle.rect["x"] == pytest.approx(frame.rect["x"] + 0.75 * width, abs=0.03 * width)
+
+
+def shown_group(browser):
+    """Return where the chosen group is, the captions of its tiles, and their pixels."""
+    said = browser.find_element(By.ID, "group").text
+    place = tuple(int(n) for n in re.search(r"row (\d+) and column (\d+)", said).groups())
+    captions = [item.text for item in browser.find_elements(By.CSS_SELECTOR, "#features .figures")]
+    pixels = browser.execute_script(
+        "return [...document.querySelectorAll('#features canvas')].map(c => "
+        "[...c.getContext('2d').getImageData(0, 0, c.width, c.height).data])"
+    )
+    return place, captions, pixels
+
+
+@image
+def test_a_click_shows_the_features_of_the_nearest_group(opened):
+    frame = opened.find_element(By.ID, "groups")
+    data = json.loads(frame.get_attribute("data-groups"))
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", frame)
+    before = shown_group(opened)
+    height, width = data["patch"]
+    for share_y, share_x in ((0.02, 0.02), (0.97, 0.6)):
+        offset = [
+            int((share - 0.5) * frame.size[side]) for share, side in ((share_x, "width"), (share_y, "height"))
+        ]
+        webdriver.ActionChains(opened).move_to_element_with_offset(frame, *offset).click().perform()
+        y, x = share_y * data["height"] - height / 2, share_x * data["width"] - width / 2
+        nearest = min(data["references"], key=lambda place: (place["y"] - y) ** 2 + (place["x"] - x) ** 2)
+        place, captions, pixels = shown_group(opened)
+        assert place == (nearest["y"], nearest["x"])
+        assert captions == ["mean", *(f"{100 * share:.1f}%" for share in nearest["shares"])]
+        assert pixels != before[2]
+        # Tiles are opaque and show something.
+        assert all(set(tile[3::4]) == {255} for tile in pixels)
+        assert all(len(set(tile[0::4])) > 1 for tile in pixels)
+    box = opened.find_element(By.CLASS_NAME, "chosen").rect
+    scale = frame.size["width"] / data["width"]
+    assert box["x"] - frame.rect["x"] == pytest.approx(scale * place[1], abs=3)
+    assert box["width"] == pytest.approx(scale * width, abs=3)
+
+
+@image
+def test_arrow_keys_move_from_group_to_group(opened):
+    opened.execute_script("document.getElementById('groups').focus({preventScroll: true})")
+    (y, x), _, _ = shown_group(opened)
+    webdriver.ActionChains(opened).send_keys(Keys.ARROW_RIGHT).perform()
+    (same, further), _, _ = shown_group(opened)
+    assert (same, further > x) == (y, True)
+    webdriver.ActionChains(opened).send_keys(Keys.ARROW_UP * 30 + Keys.ARROW_LEFT * 30).perform()
+    assert shown_group(opened)[0] == (0, 0)
+    assert opened.find_element(By.ID, "status").get_attribute("textContent").startswith("The patch")
 
 
 @both

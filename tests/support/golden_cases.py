@@ -104,7 +104,15 @@ def restored(method: Callable[..., Any], *, missing: float, noise: float, **para
     """Restore a picture."""
     image, mask = picture(missing=missing, noise=noise)
     result = method(
-        image, mask, patch_size=6, n_components=12, max_steps=25, random_state=0, device="cpu", **parameters
+        image,
+        mask,
+        patch_size=6,
+        n_components=12,
+        max_steps=25,
+        random_state=0,
+        device="cpu",
+        refine=None,
+        **parameters,
     )
     return {
         "image": result.image,

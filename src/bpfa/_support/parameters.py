@@ -18,6 +18,7 @@ __all__ = [
     "Anything",
     "Boolean",
     "Choice",
+    "ChoiceOrNone",
     "Instance",
     "Integer",
     "IntegerOrPair",
@@ -118,6 +119,17 @@ class Choice:
     def check(self, name: str, value: Any) -> str:
         """Return the value if it is one of the names."""
         return check_choice(name, value, self.names)
+
+
+class ChoiceOrNone(Choice):
+    """One of several names, of which "none" stands for None."""
+
+    def check(self, name: str, value: Any) -> str | None:  # type: ignore[override]
+        """Return the value if it is one of the names, and None for "none" and None."""
+        if value is None:
+            return None
+        chosen = super().check(name, value)
+        return None if chosen == "none" else chosen
 
 
 @dataclass(frozen=True)

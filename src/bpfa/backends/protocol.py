@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.backends.groups import GroupKernels
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
@@ -98,6 +99,8 @@ class Backend(ABC):
 
     methods: ClassVar[Mapping[MethodName, Any]]
     """The classes of its local methods, by kind. Each is a dataclass whose fields are its options."""
+    groups: ClassVar[GroupKernels]
+    """The kernels for groups of like rows."""
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:
         """Return a local method that runs on the given device of this kind."""

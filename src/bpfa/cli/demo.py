@@ -61,13 +61,15 @@ def demo(
     messenger.note(f"{MISSING:.0%} of {size} pixels are removed, and filled in by:")
     result = inpaint(seen, missing, max_steps=STEPS, random_state=seed, n_jobs=jobs, verbose=verbose)
     restored = {"bpfa": result.image}
+    if result.dictionary_image is not None:
+        restored["bpfa, dictionary only"] = result.dictionary_image
     for name, method in (("biharmonic", biharmonic), ("cubic", cubic)):
         with messenger.bar(name, None):
             restored[name] = method(seen, missing)
     scores = {name: psnrs(truth, image, missing) for name, image in restored.items()}
 
     picture = Picture(Path("camera.png"), seen)
-    page = image_report(result, picture, command=command_line(context))
+    page = image_report(result, picture, command=command_line(context), truth=truth)
     largest = float(np.percentile(result.std, 99.8))
     coloured = Picture(uncertainty, colour_map(result.std, largest), channel_axis=2)
     outputs.add("FOLDER", before, lambda path: write_image(path, seen, picture, ""))

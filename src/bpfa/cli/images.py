@@ -48,7 +48,8 @@ denoise = _command(
     "denoise",
     """Remove the noise from an image.
 
-    The noise level is learned. Missing pixels, as defined for bpfa inpaint, are filled in.
+    The noise level is learned. Missing pixels, as defined for bpfa inpaint, are filled in. For counts of
+    photons or electrons, see --noise-model.
     """,
 )
 
@@ -100,17 +101,24 @@ def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any
         "missing_share": float(np.mean(result.missing)),
         "from_prior": int(np.sum(result.from_prior)),
         "noise_std": result.noise_std,
+        "noise_model": result.noise_model,
+        "gain": result.gain,
+        "read_noise": result.read_noise,
         "active_features": result.model.n_components_used_,
         "features": len(result.model.components_),
         "steps": result.model.n_steps_,
         "stopped_by": result.model.stopped_by_,
+        "stage": result.stage,
+        "rounds": result.n_rounds,
     }
+    groups = f"{result.n_rounds} rounds of groups · " if result.n_rounds else ""
     missing = f"{document['missing_share']:.1%} missing · " if result.missing.any() else ""
+    counts = "" if result.gain is None else f"{result.noise_model}, gain {noise_range(result.gain)} · "
     messenger.result(
         name,
         document,
-        f"{missing}noise {noise_range(result.noise_std)} · {document['active_features']} of "
-        f"{document['features']} features · {document['steps']} steps · {messenger.seconds:.1f} s",
+        f"{missing}{counts}noise {noise_range(result.noise_std)} · {document['active_features']} of "
+        f"{document['features']} features · {document['steps']} steps · {groups}{messenger.seconds:.1f} s",
         *(f"{kinds[argument]:>6}  {path}" for argument, path in written.items()),
     )
 

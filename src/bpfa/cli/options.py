@@ -133,7 +133,17 @@ IMAGE = (
     ),
     option("report", Path | None, None, help="Write a report on the result, one .html file."),
     *library_options(
-        RestorationOptions, "patch_size", "stride", "channel_axis", "stack_axis", *MODEL_NAMES, *RUN_NAMES
+        RestorationOptions,
+        "patch_size",
+        "stride",
+        "channel_axis",
+        "stack_axis",
+        "refine",
+        "noise_model",
+        "gain",
+        "read_noise",
+        *MODEL_NAMES,
+        *RUN_NAMES,
     ),
 )
 """How an image is read and restored."""

@@ -5,7 +5,7 @@ The model works on arrays of slices x height x width x channels, in which every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array, check_integer, check_mask
 from bpfa.data.patches import PatchRows
+from bpfa.images.noise.stabiliser import Stabiliser
 
 __all__ = ["Canvas"]
 
@@ -35,6 +36,9 @@ class Canvas:
         Position of each of the four axes in the original picture, or None where the picture has no such axis.
     dtype : numpy.dtype
         Type of the original picture.
+    stabiliser : Stabiliser or None
+        How the noise of the picture was brought to the same variance everywhere, after which the pixels were
+        standardised; None if it was not.
     """
 
     values: NDArray[np.float32]
@@ -43,6 +47,7 @@ class Canvas:
     scale: Array
     axes: tuple[int | None, ...]
     dtype: np.dtype[Any]
+    stabiliser: Stabiliser | None = None
 
     @classmethod
     def of(
@@ -95,6 +100,31 @@ class Canvas:
         """True where a pixel is missing, in the shape of the original picture."""
         return self.in_picture_shape(~self.observed)
 
+    def pixels(self) -> Array:
+        """Return the pixels in the units of the picture (stabilised ones, if they are), with four axes."""
+        pixels: Array = self.values * self.scale + self.mean
+        return pixels
+
+    def stabilised(self, stabiliser: Stabiliser | None) -> Canvas:
+        """Return the picture with noise of the same variance everywhere; None leaves it as it is.
+
+        Parameters
+        ----------
+        stabiliser : Stabiliser or None
+
+        Examples
+        --------
+        >>> counts = np.random.default_rng(0).poisson(9.0, size=(20, 30))
+        >>> canvas = Canvas.of(counts)
+        >>> stable = canvas.stabilised(Stabiliser("poisson", np.ones(1), np.zeros(1), np.zeros(1)))
+        >>> bool(abs(stable.scale[0] - 1) < 0.1), stable.image(stable.values.astype(float)).dtype
+        (True, dtype('int64'))
+        """
+        if stabiliser is None:
+            return self
+        values, observed, mean, scale = _standardised(stabiliser.transform(self.pixels()), self.observed)
+        return replace(self, values=values, observed=observed, mean=mean, scale=scale, stabiliser=stabiliser)
+
     def patches(self, size: tuple[int, int], stride: int = 1) -> PatchRows:
         """Return the patches of this height and width as a source of rows.
 
@@ -120,15 +150,19 @@ class Canvas:
         )
         return np.ascontiguousarray(np.moveaxis(squeezed, range(len(places)), places))
 
-    def image(self, values: Array) -> NDArray[Any]:
+    def image(self, values: Array, std: Array | None = None) -> NDArray[Any]:
         """Return standardised values as a picture with the shape, units and type of the original.
 
         Integers are rounded and clipped to the range of their type; floating-point numbers are not clipped.
         In a boolean picture, a pixel is True if its value is above 1/2.
+
+        Parameters
+        ----------
+        values : array
+        std : array, optional
+            Their standard deviations, on which the picture depends if its noise was stabilised.
         """
-        picture = values * self.scale
-        picture += self.mean
-        picture = self.in_picture_shape(picture)
+        picture = self.in_picture_shape(self._in_units(values, std))
         if self.dtype.kind == "f":
             return picture.astype(self.dtype, copy=False)
         if self.dtype.kind == "b":
@@ -140,10 +174,45 @@ class Canvas:
         whole: NDArray[Any] = np.clip(picture, limits.min, high, out=picture).astype(self.dtype)
         return whole
 
-    def deviation(self, std: Array) -> NDArray[Any]:
-        """Return standardised standard deviations in the shape and units of the original picture."""
+    def deviation(self, std: Array, values: Array | None = None) -> NDArray[Any]:
+        """Return standardised standard deviations in the shape and units of the original picture.
+
+        Parameters
+        ----------
+        std : array
+        values : array, optional
+            The standardised values that they belong to, on which they depend if the noise was stabilised.
+        """
         precision = np.float64 if self.dtype == np.float64 else np.float32
-        return self.in_picture_shape((std * self.scale).astype(precision, copy=False))
+        scaled = std * self.scale
+        if self.stabiliser is not None and values is not None:
+            scaled = self.stabiliser.deviation(values * self.scale + self.mean, scaled)
+        return self.in_picture_shape(scaled.astype(precision, copy=False))
+
+    def noise_std(self, noise: Array | float, values: Array) -> Array:
+        """Return the standard deviation of the noise of each channel in the units of the picture.
+
+        If the noise was stabilised, its variance depends on the pixel, and this is the root of its mean.
+
+        Parameters
+        ----------
+        noise : array, shape (channels,), or float
+            Standard deviation of the noise in standardised units, which matters if it was not stabilised.
+        values : array
+            Standardised pixels without noise.
+        """
+        if self.stabiliser is not None:
+            return self.stabiliser.noise_std(self._in_units(values))
+        scaled: Array = noise * self.scale
+        return scaled
+
+    def _in_units(self, values: Array, std: Array | None = None) -> Array:
+        """Return standardised values in the units of the picture, with four axes."""
+        picture = values * self.scale
+        picture += self.mean
+        if self.stabiliser is None:
+            return picture
+        return self.stabiliser.mean(picture, None if std is None else std * self.scale)
 
 
 def _axis_positions(

@@ -9,8 +9,11 @@ from typing import Any, TypedDict, TypeVar
 
 from bpfa._support.parameters import (
     Anything,
+    Choice,
+    ChoiceOrNone,
     Integer,
     IntegerOrPair,
+    Number,
     check_value,
     declarations,
     declared,
@@ -20,6 +23,7 @@ from bpfa._support.philox import MAX_SWEEP
 from bpfa.estimator.parameters import Parameters
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
+from bpfa.images.noise.choice import NOISE_MODELS
 from bpfa.model.priors import Priors
 
 __all__ = ["OptionArguments", "RestorationOptions", "takes_options"]
@@ -82,6 +86,24 @@ class RestorationOptions:
         Integer(low=2, high=MAX_SWEEP // 2),
         "Number of draws from the posterior behind the result.",
     )
+    refine: str | None = declared(
+        "groups", ChoiceOrNone(("groups", "none")), "Second stage that refines what the dictionary restores."
+    )
+    noise_model: str = declared(
+        "gaussian", Choice(NOISE_MODELS), "Noise of the pixels: equal everywhere, or that of counts."
+    )
+    gain: float | None = declared(
+        None,
+        Number(low=0.0, open_low=True),
+        "Units of the image per count, for noise of counts.",
+        by_default="learned",
+    )
+    read_noise: float | None = declared(
+        None,
+        Number(low=0.0),
+        "Standard deviation of the Gaussian part of the noise of counts.",
+        by_default="learned",
+    )
     random_state: Any = redeclared(Parameters, "random_state")
     device: str = redeclared(Parameters, "device")
     n_jobs: int | None = redeclared(Parameters, "n_jobs")
@@ -92,7 +114,10 @@ class RestorationOptions:
 
     def __post_init__(self) -> None:
         for name, option in declarations(self).items():
-            check_value(option, getattr(self, name))
+            checked = check_value(option, getattr(self, name))
+            if name == "refine":
+                # "none" is how the command line writes None.
+                object.__setattr__(self, name, checked)
 
     @classmethod
     def of(cls, function: str, arguments: OptionArguments) -> RestorationOptions:
@@ -141,6 +166,10 @@ class OptionArguments(TypedDict, total=False):
     max_steps: int | None
     max_time: float | None
     n_draws: int
+    refine: str | None
+    noise_model: str
+    gain: float | None
+    read_noise: float | None
     random_state: Any
     device: str
     n_jobs: int | None

@@ -1,9 +1,10 @@
 """Restore pictures: fill in missing pixels and remove noise.
 
 The stages follow one another in one direction: the options are checked (`RestorationOptions`), the picture is
-standardised (`Canvas`), its restoration is planned (`plan_restoration`), a model is fitted to its patches
-(`fit_patches`), every pixel is restored by the model (`restore_from_model`), and the result is brought back
-to the form of the original picture (`image_result`).
+standardised (`Canvas`), the noise of counts is brought to the same variance everywhere (`choose_noise`), the
+restoration is planned (`plan_restoration`), a model is fitted to the patches (`fit_patches`), every pixel is
+restored by the model (`restore_from_model`), groups of like patches refine the picture (`refine_by_groups`),
+and the result is brought back to the form of the original picture (`image_result`).
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
+from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.groups import Refined, refine
+from bpfa.images.noise import choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
-__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "restore_from_model"]
+__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
 
 
 @takes_options
@@ -73,6 +79,20 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         restoration that follows, which takes about as long as the training for a picture of a megapixel.
     n_draws : int
         Number of draws from the posterior behind the restored picture.
+    refine : str or None
+        "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
+        pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
+        weight. None, or "none", returns the picture of the dictionary.
+    noise_model : str
+        "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
+        pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
+        addition they have Gaussian read noise, which is learned as well. "auto" decides between the three by
+        whether the variance of flat parts of the picture grows with their mean; it expects that the picture
+        is noisy, since it cannot tell fine texture from noise. With the noise of counts,
+        `inpaint` takes observed pixels to be noisy, and predicts missing pixels without noise.
+    gain, read_noise : float, optional
+        Units of the picture per count, and the standard deviation of the read noise in units of the picture.
+        What is given is not learned.
     random_state : int, RandomState or None
         The same seed gives the same picture, for any number of threads.
     device, n_jobs : optional
@@ -104,17 +124,27 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
-    result = _restored(canvas, chosen, noisy=False)
+    canvas = _stabilised(canvas, chosen)
+    result = _restored(canvas, chosen, noisy=canvas.stabiliser is not None)
     return replace(
         result,
         image=np.where(result.missing, result.image, np.asarray(image)),
         std=np.where(result.missing, result.std, result.std.dtype.type(0)),
+        dictionary_image=(
+            None
+            if result.dictionary_image is None
+            else np.where(result.missing, result.dictionary_image, np.asarray(image))
+        ),
     )
 
 
 @takes_options
 def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) -> ImageResult:
     """Remove the noise from a picture and fill in its missing pixels. The noise level is learned.
+
+    The noise is assumed to be Gaussian with the same variance everywhere, unless `noise_model` says
+    otherwise, and independent of that of neighbouring pixels. A `CorrelatedNoiseWarning` says if neighbouring
+    pixels seem to share their noise.
 
     Parameters
     ----------
@@ -142,7 +172,19 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     """
     chosen = RestorationOptions.of("denoise", options)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = _stabilised(canvas, chosen)
+    warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
+
+
+def _stabilised(canvas: Canvas, options: RestorationOptions) -> Canvas:
+    """Bring the noise of counts to the same variance everywhere; leave other pictures as they are."""
+    if options.noise_model == "gaussian" and options.gain is None and options.read_noise is None:
+        return canvas
+    noise = choose_noise(
+        canvas.pixels(), canvas.observed, options.noise_model, options.gain, options.read_noise
+    )
+    return canvas.stabilised(noise)
 
 
 def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:
@@ -150,7 +192,8 @@ def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> Im
     plan = plan_restoration(canvas, options, noisy=noisy)
     model = fit_patches(canvas, plan, callbacks=options.callbacks)
     restored = restore_from_model(canvas, plan, model)
-    return image_result(canvas, plan, model, restored)
+    refined = refine_by_groups(canvas, plan, model, restored)
+    return image_result(canvas, plan, model, restored, refined)
 
 
 def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callback] = ()) -> BPFA:
@@ -212,6 +255,58 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
     )
 
 
+def refine_by_groups(
+    canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: Restored
+) -> Refined | None:
+    """Refine what the dictionary has restored by groups of like patches.
+
+    Returns None if the plan has no such stage. Ctrl-C ends the stage early, with the best picture so far and
+    a warning.
+
+    Parameters
+    ----------
+    canvas : Canvas
+    plan : RestorationPlan
+    model : BPFA
+        As returned by `fit_patches`.
+    restored : Restored
+        As returned by `restore_from_model`.
+
+    Examples
+    --------
+    >>> canvas = Canvas.of(np.add.outer(np.arange(12.0), np.arange(10.0)))
+    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
+    >>> plan = plan_restoration(canvas, options, noisy=True)
+    >>> model = fit_patches(canvas, plan)
+    >>> refine_by_groups(canvas, plan, model, restore_from_model(canvas, plan, model)).n_rounds >= 1
+    True
+    """
+    if plan.groups is None:
+        return None
+    fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
+
+    def restore_without(observed: NDArray[np.bool_]) -> Restored:
+        return restore_from_model(replace(canvas, observed=observed), fewer_draws, model)
+
+    refined = refine(
+        canvas,
+        restored,
+        np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
+        plan.groups,
+        backend_of(model.settings_.device).groups,
+        noisy=plan.noisy,
+        restore_without=restore_without,
+        stream=model.settings_.stream.child("groups"),
+        n_threads=thread_count(model.n_jobs),
+        verbose=model.verbose,
+    )
+    if refined.interrupted:
+        warnings.warn(
+            f"interrupted: the picture is that of {refined.n_rounds} rounds of grouping", stacklevel=2
+        )
+    return refined
+
+
 def _patch_algorithm(model: BPFA) -> Algorithm:
     """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
     settings = model.settings_
@@ -220,7 +315,13 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     return settings.make_algorithm(n_jobs=1)
 
 
-def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: Restored) -> ImageResult:
+def image_result(
+    canvas: Canvas,
+    plan: RestorationPlan,
+    model: BPFA,
+    restored: Restored,
+    refined: Refined | None = None,
+) -> ImageResult:
     """Return a restored picture in the shape, units and type of the original.
 
     Parameters
@@ -229,6 +330,9 @@ def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: R
     plan : RestorationPlan
     model : BPFA
     restored : Restored
+        What the dictionary has restored.
+    refined : Refined, optional
+        What groups of like patches have made of it.
 
     Examples
     --------
@@ -240,13 +344,28 @@ def image_result(canvas: Canvas, plan: RestorationPlan, model: BPFA, restored: R
     >>> result.image.shape, result.image.dtype, result.patch_size
     ((12, 10), dtype('uint8'), (4, 4))
     """
-    noise_std = model.posterior_.noise_std * canvas.scale
+    last, grouped = refined or Refined.nothing(restored), refined is not None and refined.n_rounds > 0
+    noise = np.sqrt(last.noise) if grouped and plan.noisy else model.posterior_.noise_std
+    noise_std = canvas.noise_std(noise, last.restored.mean)
+    counts = canvas.stabiliser
+
+    def by_channel(values: Array) -> float | Array:
+        return values if canvas.has_channels else float(values[0])
+
     return ImageResult(
-        image=canvas.image(restored.mean),
-        std=canvas.deviation(restored.std),
+        image=canvas.image(last.restored.mean, last.restored.std),
+        std=canvas.deviation(last.restored.std, last.restored.mean),
         missing=canvas.missing,
         from_prior=canvas.in_picture_shape(~restored.informed),
-        noise_std=noise_std if canvas.has_channels else float(noise_std[0]),
+        noise_std=by_channel(noise_std),
         model=model,
         patch_size=plan.patch_size,
+        stage="groups" if grouped else "dictionary",
+        n_rounds=last.n_rounds,
+        group_weight=last.weight,
+        dictionary_image=canvas.image(restored.mean, restored.std) if grouped else None,
+        noise_model="gaussian" if counts is None else counts.kind,
+        gain=None if counts is None else by_channel(counts.gain),
+        read_noise=None if counts is None else by_channel(counts.read_noise),
+        groups=last.groups,
     )

@@ -13,6 +13,7 @@ from bpfa.data.patches import PatchRows
 from bpfa.estimator import BPFA
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.groups.plan import GroupPlan, plan_groups
 from bpfa.images.options import RestorationOptions
 
 __all__ = ["RestorationPlan", "plan_restoration"]
@@ -35,12 +36,18 @@ class RestorationPlan:
         Number of draws from the posterior behind the restored picture.
     model_parameters : mapping
         Parameters of `BPFA`, by name.
+    noisy : bool
+        Whether the observed pixels are noisy.
+    groups : GroupPlan or None
+        How patches are grouped in the second stage; None if there is no second stage.
     """
 
     patch_size: tuple[int, int]
     stride: int
     n_draws: int
     model_parameters: Mapping[str, Any]
+    noisy: bool = False
+    groups: GroupPlan | None = None
 
 
 def plan_restoration(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> RestorationPlan:
@@ -69,6 +76,8 @@ def plan_restoration(canvas: Canvas, options: RestorationOptions, *, noisy: bool
         model_parameters=MappingProxyType(
             _model_parameters(canvas.patches(patch_size), float(canvas.observed.mean()), options, noisy)
         ),
+        noisy=noisy,
+        groups=None if options.refine is None else plan_groups(canvas.observed, noisy=noisy),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa.estimator import BPFA
+from bpfa.images.groups import FinishedGroups
 
 __all__ = ["ImageResult"]
 
@@ -39,11 +40,31 @@ class ImageResult:
     noise_std: float | Array
     """Learned standard deviation of the noise, in the units of the picture; an array with one entry for each
     channel if the picture has channels. It includes whatever the features do not explain, so it is not 0 for
-    a clean picture."""
+    a clean picture. If the variance of the noise grows with the signal, this is the root of its mean."""
     model: BPFA
-    """The model that was fitted to the patches, after each channel had been standardised."""
+    """The model that was fitted to the patches, after each channel had been standardised, and before that
+    stabilised, if `noise_model` is not "gaussian"."""
     patch_size: tuple[int, int]
     """Height and width of a patch."""
+    stage: str = "dictionary"
+    """Stage that the picture comes from: "groups" if the dictionary's picture was refined by groups of like
+    patches, and "dictionary" otherwise."""
+    n_rounds: int = 0
+    """Number of rounds of grouping behind the picture."""
+    group_weight: float = 0.0
+    """Weight of the groups in the picture; that of the dictionary is 1 minus this."""
+    dictionary_image: NDArray[Any] | None = field(default=None, repr=False)
+    """What the dictionary restored before groups refined it; None if it is the picture itself."""
+    noise_model: str = "gaussian"
+    """Noise that was assumed: "gaussian", "poisson" or "poisson-gaussian", which "auto" has chosen from."""
+    gain: float | Array | None = None
+    """Units of the picture per count, given or learned; an array with one entry for each channel if the
+    picture has channels, and None for Gaussian noise."""
+    read_noise: float | Array | None = None
+    """Standard deviation of the Gaussian part of the noise of counts, in the form of `gain`."""
+    groups: FinishedGroups | None = field(default=None, repr=False)
+    """The groups of the last round, whose features the report shows; None if the picture is the
+    dictionary's."""
 
     @property
     def history(self) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["coverage_chart", "histogram", "line_chart", "ticks"]
 
@@ -106,7 +106,7 @@ def histogram(values: NDArray[Any], *, title: str, x_label: str) -> Markup:
     return Markup("".join([*parts, "</svg>"]))
 
 
-def coverage_chart(levels: NDArray[Any], coverage: NDArray[Any]) -> Markup:
+def coverage_chart(levels: ArrayLike, coverage: ArrayLike) -> Markup:
     """Return a chart of how often predictive intervals cover the truth, against how often they should.
 
     Examples
@@ -115,12 +115,13 @@ def coverage_chart(levels: NDArray[Any], coverage: NDArray[Any]) -> Markup:
     2
     """
     across, down = _scales((0.0, 1.0), (0.0, 1.0))
+    levels, coverage = np.asarray(levels), np.asarray(coverage)
     said = ", ".join(f"{level:.0%}: {found:.0%}" for level, found in zip(levels, coverage, strict=True))
     parts = [_opening(f"Coverage of predictive intervals by their level: {said}")]
     parts += _axes((0.0, 1.0), (0.0, 1.0), x_label="level of the interval", percent=True)
     ends = f'x1="{across(0):.1f}" y1="{down(0):.1f}" x2="{across(1):.1f}" y2="{down(1):.1f}"'
     parts.append(f'<line class="ideal" {ends}/>')
-    points = list(zip(across(np.asarray(levels)), down(np.asarray(coverage)), strict=True))
+    points = list(zip(across(levels), down(coverage), strict=True))
     parts.append(f'<polyline class="line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>')
     parts += [f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points]
     return Markup("".join([*parts, "</svg>"]))

@@ -6,21 +6,29 @@ from typing import Any
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa.images.files import Picture
+from bpfa.report.charts import coverage_chart
+from bpfa.report.groups import group_content
 from bpfa.report.page import energy, noise_range, render, settings_of, traces
 from bpfa.report.pictures import COLOURS, atom, colour_map, frame, grey, picture_uri
+from bpfa.report.truth import LEVELS, Comparison
 
 __all__ = ["image_report"]
 
 # The darkest and the brightest pixels, this percentage of them each, may be shown as pure black and white, so
 # that a few extreme values do not determine the contrast of the whole picture.
 CUT_PERCENT = 0.2
+# The largest size of the pictures of dictionary and groups, so that the page stays small enough to be sent.
+STAGE_BYTES = 400_000
 # A page shows at most this many features.
 MOST_ATOMS = 512
 TIMES = " \N{MULTIPLICATION SIGN} "
 
 
-def image_report(result: Any, picture: Picture, *, command: str | None = None) -> str:
+def image_report(
+    result: Any, picture: Picture, *, command: str | None = None, truth: Any | None = None
+) -> str:
     """Return a page that shows how an image was restored.
 
     Parameters
@@ -31,8 +39,11 @@ def image_report(result: Any, picture: Picture, *, command: str | None = None) -
         The image as it was before.
     command : str, optional
         The command that produces the same result again.
+    truth : array-like, optional
+        The true image, if it is known. The page then shows the PSNR, and how many pixels the intervals cover.
     """
     model = result.model
+    known = None if truth is None else Comparison.of(result, truth)
     share = float(np.mean(result.missing))
     return render(
         kind="inpainted" if share else "denoised",
@@ -41,6 +52,8 @@ def image_report(result: Any, picture: Picture, *, command: str | None = None) -
             "Size": TIMES.join(map(str, picture.values.shape)),
             **({"Missing": f"{share:.1%}"} if share else {}),
             "Noise": noise_range(result.noise_std),
+            **({} if result.gain is None else {"Gain": f"{noise_range(result.gain)} ({result.noise_model})"}),
+            **({f"PSNR, all {known.pixels}": _decibels(known.psnr(result.image))} if known else {}),
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
         },
@@ -49,6 +62,8 @@ def image_report(result: Any, picture: Picture, *, command: str | None = None) -
         noise=None,
         predictions=None,
         holes=None,
+        stages=_stages(result, picture, known),
+        coverage=_coverage(result, known),
         atoms=_atoms(model, result.patch_size),
         components=None,
         n_unused=len(model.components_) - model.n_components_used_,
@@ -62,7 +77,7 @@ def _comparison(result: Any, picture: Picture) -> dict[str, Any]:
     """Return the image before and after, in the same shades of grey or colours."""
     axes = picture.channel_axis, picture.stack_axis
     after = frame(result.image, *axes)
-    low, high = np.percentile(after, (CUT_PERCENT, 100 - CUT_PERCENT))
+    low, high = _contrast(after)
     missing = frame(np.broadcast_to(result.missing, picture.values.shape), *axes)
     missing = (missing if missing.ndim == 2 else missing.mean(axis=-1)) == 1
     before = grey(frame(picture.values, *axes), low, high, missing if missing.any() else None)
@@ -73,6 +88,51 @@ def _comparison(result: Any, picture: Picture) -> dict[str, Any]:
         "height": after.shape[0],
         "note": _what_is_shown(picture),
     }
+
+
+def _stages(result: Any, picture: Picture, known: Comparison | None) -> dict[str, Any] | None:
+    """Return what the dictionary and the groups have made of the image; None if there are no groups."""
+    groups = group_content(result)
+    if groups is None:
+        return None
+    axes = picture.channel_axis, picture.stack_axis
+    low, high = _contrast(frame(result.image, *axes))
+    images = {"Dictionary": result.dictionary_image, "Groups": result.image}
+    return {
+        "pictures": [
+            {
+                "name": name,
+                "picture": picture_uri(grey(frame(image, *axes), low, high), STAGE_BYTES),
+                "psnr": _decibels(known.psnr(image)) if known else "",
+            }
+            for name, image in images.items()
+        ],
+        "pixels": f"all {known.pixels}, relative to a peak of {known.peak:g}" if known else "",
+        "groups": groups,
+    }
+
+
+def _coverage(result: Any, known: Comparison | None) -> dict[str, Any] | None:
+    """Return a chart of how many pixels the intervals cover; None if the true image is not known."""
+    if known is None:
+        return None
+    shares = known.coverage(result)
+    found = dict(zip(LEVELS, shares, strict=True))
+    return {
+        "chart": coverage_chart(LEVELS, shares.tolist()),
+        "shares": [(f"{level:.0%}", f"{found[level]:.1%}") for level in (0.8, 0.95, 0.99)],
+        "pixels": known.pixels,
+    }
+
+
+def _contrast(image: Array) -> tuple[float, float]:
+    """Return the values that are shown as black and as white."""
+    low, high = np.percentile(image, (CUT_PERCENT, 100 - CUT_PERCENT))
+    return float(low), float(high)
+
+
+def _decibels(psnr: float) -> str:
+    return f"{psnr:.2f} dB" if np.isfinite(psnr) else "exact"
 
 
 def _uncertainty(result: Any, picture: Picture) -> dict[str, Any]:

@@ -72,14 +72,21 @@ def atom(component: Array, patch: tuple[int, int]) -> NDArray[np.uint8]:
     return grey(values, -largest, largest)
 
 
-def picture_uri(pixels: NDArray[np.uint8]) -> str:
-    """Return 8-bit pixels, grey or RGB, with or without alpha, as the address of an image."""
+def picture_uri(pixels: NDArray[np.uint8], most_bytes: int = MAX_BYTES) -> str:
+    """Return 8-bit pixels, grey or RGB, with or without alpha, as the address of an image.
+
+    Parameters
+    ----------
+    pixels : uint8 array
+    most_bytes : int
+        A picture whose file is larger is scaled down.
+    """
     image = library("PIL.Image", "images", purpose="pictures in reports need Pillow")
     picture = image.fromarray(pixels)
     picture.thumbnail((MAX_SIDE, MAX_SIDE))
     while True:
         stream = io.BytesIO()
         picture.save(stream, format="PNG", optimize=True)
-        if stream.tell() <= MAX_BYTES:
+        if stream.tell() <= most_bytes:
             return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
         picture.thumbnail((picture.width * 4 // 5, picture.height * 4 // 5))

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa.backends.groups import GroupKernels
 from bpfa.backends.numpy.gibbs import Gibbs
+from bpfa.backends.numpy.groups import NumpyGroups
 from bpfa.backends.numpy.mean_field import MeanField
 from bpfa.backends.numpy.spike_slab import SpikeSlab
 from bpfa.backends.protocol import Backend
@@ -26,6 +28,7 @@ class NumpyBackend(Backend):
 
     name: ClassVar[str] = "numpy"
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
+    groups: ClassVar[GroupKernels] = NumpyGroups()
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return the entries of rows given which features are on."""

@@ -1,0 +1,104 @@
+"""How the settings of groups were chosen, and what they give on other pictures: PSNR and coverage.
+
+`python -m benchmarks.group_settings` restores pictures that come with scikit-image, with one setting of
+`bpfa.images.groups.plan` changed at a time; the settings were chosen by such tables. With `--standard FOLDER`
+it restores the standard pictures of a data folder instead, with the settings that were chosen. The dictionary
+of a task is learned once and serves all settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from skimage import color, data, transform
+
+from bpfa import psnr
+from bpfa.images.canvas import Canvas
+from bpfa.images.options import RestorationOptions
+from bpfa.images.pipeline import fit_patches, refine_by_groups, restore_from_model
+from bpfa.images.plan import plan_restoration
+from experiments import Array
+from experiments.pictures import read_picture
+
+STANDARD = ("house", "peppers", "barbara", "boat", "lena")
+# Share of the observed pixels, and deviation of the noise.
+TASKS = ((0.2, 0.0), (0.1, 0.0), (0.5, 15.0), (1.0, 15.0), (1.0, 25.0), (1.0, 50.0))
+CHANGES = (
+    {},
+    {"distance_weight": 8e-5},
+    {"n_members": 40},
+    {"n_members": 90},
+    {"reach": 20},
+    {"n_iterations": 2},
+    {"n_iterations": 8},
+    {"floor": 2e-4},
+    {"floor": 2e-3},
+    {"stride": 2},
+)
+
+
+def bundled_pictures() -> dict[str, Array]:
+    """Return grey pictures of 256 x 256 pixels that come with scikit-image."""
+    halves = {"camera": data.camera(), "astronaut": 255 * color.rgb2gray(data.astronaut())}
+    cut = {"brick": data.brick(), "grass": data.grass(), "coins": data.coins()}
+    return {
+        **{
+            name: np.rint(transform.downscale_local_mean(image.astype(float), (2, 2)))
+            for name, image in halves.items()
+        },
+        **{name: image[20:276, 60:316].astype(float) for name, image in cut.items()},
+    }
+
+
+def compare(name: str, truth: Array, observed: float, noise: float, changes: tuple[dict, ...]) -> None:
+    """Print a line for the dictionary, and one for each setting of the groups."""
+    rng = np.random.default_rng(0)
+    missing = rng.random(truth.shape) >= observed
+    seen = np.where(missing, np.nan, truth + noise * rng.standard_normal(truth.shape))
+    scored = missing if noise == 0 else np.ones_like(missing)
+    canvas = Canvas.of(seen)
+    plan = plan_restoration(canvas, RestorationOptions(random_state=0), noisy=noise > 0)
+    model = fit_patches(canvas, plan)
+    dictionary = restore_from_model(canvas, plan, model)
+
+    def tell(what: str, restored, seconds: float) -> None:
+        image = np.clip(canvas.in_picture_shape(restored.mean * canvas.scale + canvas.mean), 0, 255)
+        std = canvas.deviation(restored.std)
+        covered = (np.abs(image - truth) < 1.96 * std)[scored].mean()
+        task, decibels = f"{name:10} {observed:4.0%} + {noise:2.0f}", psnr(truth, image, scored)
+        print(
+            f"{task} {what:28} {decibels:6.2f} dB {covered:6.1%} {seconds:6.1f} s",
+            flush=True,
+        )
+
+    tell("dictionary", dictionary, 0.0)
+    for change in changes:
+        changed = replace(plan, groups=replace(plan.groups, **change))
+        start = time.perf_counter()
+        refined = refine_by_groups(canvas, changed, model, dictionary)
+        what = ", ".join(f"{key} {value:g}" for key, value in change.items()) or "groups"
+        tell(what, refined.restored, time.perf_counter() - start)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--standard", type=Path, metavar="FOLDER", help="folder with images/house.png, ...")
+    parser.add_argument("--tasks", type=int, nargs="*", default=range(len(TASKS)), help="which of the tasks")
+    parser.add_argument("--pictures", nargs="*", help="which of the pictures")
+    given = parser.parse_args()
+    if given.standard is None:
+        pictures, changes = bundled_pictures(), CHANGES
+    else:
+        pictures, changes = {name: read_picture(name, given.standard) for name in STANDARD}, ({},)
+    for task in given.tasks:
+        for name in given.pictures or pictures:
+            compare(name, pictures[name], *TASKS[task], changes)
+
+
+if __name__ == "__main__":
+    main()

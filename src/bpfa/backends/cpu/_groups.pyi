@@ -1,0 +1,53 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def find_members(
+    values: NDArray[np.float32],
+    slices: NDArray[np.int32],
+    y: NDArray[np.int32],
+    x: NDArray[np.int32],
+    patch_height: int,
+    patch_width: int,
+    reach: int,
+    slice_reach: int,
+    distance_weight: float,
+    first: NDArray[np.int64],
+    n_threads: int,
+) -> None: ...
+def fit_groups(
+    current: NDArray[np.float32],
+    seen: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    first: NDArray[np.int64],
+    noise: NDArray[np.float32],
+    log_prior: NDArray[np.float64] | None,
+    prior: NDArray[np.float32] | None,
+    prior_rows: float,
+    floor: float,
+    weight_share: float,
+    n_iterations: int,
+    blocks: NDArray[np.int64],
+    average: NDArray[np.float32],
+    ranks: NDArray[np.int32],
+    residuals: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def fit_members(
+    current: NDArray[np.float32],
+    seen: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    first: NDArray[np.int64],
+    noise: NDArray[np.float32],
+    log_prior: NDArray[np.float64] | None,
+    prior: NDArray[np.float32] | None,
+    prior_rows: float,
+    floor: float,
+    n_iterations: int,
+    mean: NDArray[np.float32],
+    variance: NDArray[np.float32],
+    ranks: NDArray[np.int32],
+    residuals: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

@@ -1,0 +1,100 @@
+"""How the patches of a picture are grouped. Chosen by benchmarks/group_settings.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GroupPlan", "plan_groups"]
+
+# Largest number of values that are modelled together. A picture with channels gets narrower patches.
+MOST_NUMBERS = 80
+# Pictures with more channels than this are not grouped: a group would not have enough patches to learn from.
+MOST_CHANNELS = 256
+# Smallest number of patches that a picture must have to be grouped.
+FEWEST_PATCHES = 16
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """How the patches of a picture are grouped, and how their models are fitted.
+
+    All variances are in units of the standardised picture, whose variance is 1.
+
+    Parameters
+    ----------
+    size : pair of int
+        Height and width of a patch.
+    stride : int
+        Distance in pixels between the reference patches, each of which has a group.
+    reach, slice_reach : int
+        The members of a group begin at most this many pixels and slices away from the reference.
+    n_members : int
+        Number of members of a group.
+    distance_weight : float
+        What the square of a distance of one pixel counts for when patches are compared.
+    floor : float
+        Least variance of what the features of a group do not explain.
+    n_iterations : int
+        Number of EM iterations for each group.
+    most_rounds : int
+        Largest number of rounds.
+    noise : float
+        Noise variance of pixels that are taken as they are.
+    separate_channels : bool
+        Whether each channel of a group has a model of its own. Members are found on all channels in any case.
+    """
+
+    size: tuple[int, int]
+    stride: int
+    reach: int
+    slice_reach: int
+    n_members: int
+    distance_weight: float
+    floor: float
+    n_iterations: int
+    most_rounds: int
+    noise: float = 1e-4
+    separate_channels: bool = False
+
+
+CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 4e-4, 1e-3, 5, 8)
+"""For pictures whose observed pixels are taken as they are."""
+NOISY = GroupPlan((7, 7), 3, 25, 1, 50, 4e-5, 1e-3, 3, 4)
+"""For noisy pictures."""
+
+
+def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None:
+    """Return how the patches of a picture are grouped, or None if the picture is not suited to groups.
+
+    Channels that are noisy, or of which different pixels are missing, tell something about one another and
+    are modelled together. Clean channels of which the same pixels are missing have models of their own, of
+    wider patches.
+
+    Parameters
+    ----------
+    observed : boolean array, shape (slices, height, width, channels)
+    noisy : bool
+
+    Examples
+    --------
+    >>> plan_groups(np.ones((1, 99, 99, 1), bool), noisy=True).size
+    (7, 7)
+    >>> [plan_groups(np.ones((1, 99, 99, 3), bool), noisy=noisy).size for noisy in (True, False)]
+    [(5, 5), (8, 8)]
+    >>> plan_groups(np.ones((1, 4, 4, 1), bool), noisy=True) is None
+    True
+    """
+    _, height, width, n_channels = observed.shape
+    plan = NOISY if noisy else CLEAN
+    if not noisy and n_channels > 1 and (observed == observed[..., :1]).all():
+        plan = replace(plan, separate_channels=True)
+    together = 1 if plan.separate_channels else n_channels
+    affordable = max(1, int((MOST_NUMBERS / together) ** 0.5))
+    size = min(plan.size[0], affordable, height), min(plan.size[1], affordable, width)
+    n_patches = (height - size[0] + 1) * (width - size[1] + 1)
+    if n_channels > MOST_CHANNELS or n_patches < FEWEST_PATCHES:
+        return None
+    return replace(plan, size=size, stride=min(plan.stride, max(1, (min(size) + 1) // 2)))

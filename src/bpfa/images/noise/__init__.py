@@ -1,0 +1,7 @@
+"""Noise whose variance grows with the signal, and noise that neighbouring pixels share."""
+
+from bpfa.images.noise.choice import choose_noise
+from bpfa.images.noise.correlation import CorrelatedNoiseWarning, warn_of_correlation
+from bpfa.images.noise.stabiliser import Stabiliser
+
+__all__ = ["CorrelatedNoiseWarning", "Stabiliser", "choose_noise", "warn_of_correlation"]
