@@ -12,6 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from bpfa import BPFA
@@ -42,7 +43,7 @@ def main() -> None:
     for name, expected in MODELS.items():
         model = BPFA.load(here / "models" / f"{name}.bpfa")
         X = pd.DataFrame(table(120, 6)[:5], columns=getattr(model, "feature_names_in_", None))
-        expected["imputed"] = model.impute(X).tolist()
+        expected["imputed"] = np.asarray(model.impute(X)).tolist()
     (here / "models" / "results.json").write_text(json.dumps(MODELS, indent=1) + "\n")
 
 
