@@ -35,7 +35,6 @@ HEADINGS = [
     *(f"MSE {start}" for start in STARTS.values()),
     *(f"log-lik {start}" for start in STARTS.values()),
     "95 % covers",
-    "seconds",
 ]
 
 
@@ -156,7 +155,6 @@ def cells(row: dict[str, Any]) -> list[str]:
         *(f"{found['mse']:.4f}" for found in all_found),
         *(f"{found['log_likelihood']:.3f}" for found in all_found),
         f"{chosen['coverage']:.1%}",
-        f"{chosen['seconds']:.1f}",
     ]
 
 

@@ -113,9 +113,14 @@ def soft_impute(train: Array, seed: int) -> Imputed:
         return iterated(data, soft_step(penalty), start)
 
     largest = np.linalg.norm(np.nan_to_num(train) @ np.nan_to_num(train).T, 2) ** 0.5
-    penalty, std = validated(train, seed, largest * np.geomspace(0.5, 0.001, PENALTIES), fit)
+    penalties = largest * np.geomspace(0.5, 0.001, PENALTIES)
+    penalty, std = validated(train, seed, penalties, fit)
+    fitted = None
+    # As in the search, small penalties start from larger ones; from nothing they would take very long.
+    for larger in penalties[penalties >= penalty]:
+        fitted = fit(train, larger, fitted)
     note = f"penalty {penalty / largest:.3f} of the largest singular value"
-    return Imputed(fit(train, penalty, None), np.full(train.shape, std), note)
+    return Imputed(fitted, np.full(train.shape, std), note)
 
 
 def knn(train: Array, seed: int) -> Imputed:
