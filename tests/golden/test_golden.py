@@ -2,8 +2,9 @@
 
 `results.json` holds a digest and the mean of every array of `golden_cases`, as they were when the package
 was laid out in layers, or when a change of the mathematics last changed them (`regenerate.py`); `models` are
-files that the tree before the layers saved. Bits depend on the processor and on the libraries too, so they are
-compared where these are the same. Elsewhere nearly all means must agree, and the test is shown as skipped.
+files that the tree before the layers saved. Bits depend on the processor and on the libraries too, so they
+are compared where these are the same. Elsewhere nearly all means must agree, and the test is shown as
+skipped.
 """
 
 import hashlib
