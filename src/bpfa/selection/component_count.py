@@ -24,7 +24,7 @@ HIDDEN_SHARE, ENOUGH_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
 # From the number of significant factors, the number grows by GROWTH from one attempt to the next, as long as
 # this lowers the squared error of the hidden entries by a share of at least LEAST_GAIN. More features would
 # take disproportionately more time.
-GROWTH, LEAST_GAIN = 2**0.5, 0.005
+GROWTH, LEAST_GAIN = 2**0.5, 0.002
 # Errors count as at most this many standard deviations of a column, so that single entries which nothing
 # could predict do not decide.
 LARGEST_ERROR = 5.0

@@ -14,8 +14,9 @@ from bpfa.selection.start_trial import StartTrial, clearly_smaller
 __all__ = ["Start", "choose_start"]
 
 # By how much, as a share, a sparse start must lower the squared error of hidden entries to be taken. Rotated
-# components cost nothing; many features that start at random take more steps, and longer ones.
-LEAST_GAIN_ROTATED, LEAST_GAIN_COMMON = 0.01, 0.05
+# components cost nothing. Many features that start at random take more steps, and longer ones; but where
+# rotated components are better than others, rows are known to use only some of the features.
+LEAST_GAIN_ROTATED, LEAST_GAIN_COMMON, LEAST_GAIN_OVER_ROTATED = 0.01, 0.05, 0.01
 
 
 class Start(NamedTuple):
@@ -65,7 +66,8 @@ def choose_start(
             chosen, least = Start(n_factors, "rotated"), errors
     if n_many:
         errors = trial.errors("common", n_many, sparse_dropout)
-        if clearly_smaller(errors, least, LEAST_GAIN_COMMON):
+        least_gain = LEAST_GAIN_OVER_ROTATED if chosen.init == "rotated" else LEAST_GAIN_COMMON
+        if clearly_smaller(errors, least, least_gain):
             chosen = Start(n_many, "common")
     if chosen != dense:
         logging.getLogger("bpfa").info("init='auto': %s, %d features", chosen.init, chosen.n_features)
