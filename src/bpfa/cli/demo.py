@@ -21,7 +21,8 @@ from bpfa.images.files import Picture, write_image
 __all__ = ["demo"]
 
 MISSING = 0.8
-# Fewer than by default, so that the demo takes less than a minute; more would make no visible difference.
+# Fewer than by default, so that the demo takes little more than a minute on two cores; more would make no
+# visible difference.
 STEPS = 200
 NEEDED = "the demo needs scikit-image"
 
@@ -37,7 +38,7 @@ def demo(
     jobs: int | None,
     **options: Any,
 ) -> None:
-    """Restore a photograph, within a minute.
+    """Restore a photograph, in little more than a minute on two cores.
 
     Removes 80% of its pixels, fills them in, and compares with biharmonic and cubic interpolation.
     """
