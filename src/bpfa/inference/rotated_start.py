@@ -7,7 +7,6 @@ the fourth powers of the weights largest (varimax, applied to the weights of the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -16,7 +15,13 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Rows
 from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
-from bpfa.inference.starts import FeatureForm, common_posterior, principal_alone, random_posterior
+from bpfa.inference.starts import (
+    FeatureForm,
+    common_posterior,
+    principal_alone,
+    random_posterior,
+    with_features,
+)
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
 
@@ -74,7 +79,9 @@ def rotated_posterior(
     fourth = (weights**4).mean(axis=0) / np.maximum((weights**2).mean(axis=0), 1e-300) ** 2
     use = np.clip(3 / np.maximum(fourth, 1e-300), LEAST_USE, MOST_USE)
     order = np.argsort(-use, kind="stable")
-    return _started(start, components[order], use[order], float(analysis.noise.mean()))
+    components, use = components[order], use[order]
+    phi = components / np.sqrt(use)[:, None]
+    return with_features(start, phi, use, float(analysis.noise.mean()), float(use.mean()))
 
 
 def most_unequal_rotation(weights: Array) -> Array:
@@ -110,20 +117,3 @@ def most_unequal_rotation(weights: Array) -> Array:
             break
         criterion = singular.sum()
     return rotation
-
-
-def _started(start: GlobalPosterior, components: Array, use: Array, noise: float) -> GlobalPosterior:
-    """Return a start with these features, each used by its own share of the rows with weights near 1."""
-    N, (a0, b0) = start.n_rows, start.priors.beta(start.n_features)
-    phi = components / np.sqrt(use)[:, None]
-    n_weights = N * (use.sum() if start.weight_precision == "active" else start.n_features)
-    e = start.priors.e0 + n_weights / 2
-    return replace(
-        start,
-        a=a0 + N * use,
-        b=b0 + N * (1 - use),
-        d=start.c * noise,
-        e=e,
-        f=e,
-        features=type(start.features).around(phi, start.n_columns + N * float(use.mean()) / noise),
-    )

@@ -31,6 +31,7 @@ __all__ = [
     "principal_alone",
     "principal_posterior",
     "random_posterior",
+    "with_features",
 ]
 
 # The number of rows from which the scale of the data is estimated.
@@ -238,14 +239,32 @@ def _principal_components(sample: Batch, most: int) -> tuple[Array, Array, float
 
 
 def _with_components(start: GlobalPosterior, components: Array, noise: float) -> GlobalPosterior:
-    """Return a start whose first features are components that nearly all rows use, with weights near 1."""
-    D, n_principal = start.n_columns, len(components)
-    phi = start.features.mean
+    """Return a start whose first features are components that nearly all rows use."""
+    phi, use = start.features.mean, start.pi.copy()
     # A component which only a share of the rows uses must be larger to have the same variance.
-    phi[:n_principal] = components * PRINCIPAL_USE**-0.5
+    phi[: len(components)] = components * PRINCIPAL_USE**-0.5
+    use[: len(components)] = PRINCIPAL_USE
+    return with_features(start, phi, use, noise, PRINCIPAL_USE)
+
+
+def with_features(
+    start: GlobalPosterior, phi: Array, use: Array, noise: float, mean_use: float
+) -> GlobalPosterior:
+    """Return a start with other features, each used by its own share of the rows with weights near 1.
+
+    Parameters
+    ----------
+    start : GlobalPosterior
+        Where everything else is taken from.
+    phi : array, shape (K, D)
+    use : array, shape (K,)
+        Share of the rows that use each feature.
+    noise : float
+        Variance of the noise.
+    mean_use : float
+        Share of the rows that the precision of the features is based on.
+    """
     N, (a0, b0) = start.n_rows, start.priors.beta(start.n_features)
-    use = start.pi.copy()
-    use[:n_principal] = PRINCIPAL_USE
     n_weights = N * (use.sum() if start.weight_precision == "active" else start.n_features)
     e = start.priors.e0 + n_weights / 2
     return replace(
@@ -255,7 +274,7 @@ def _with_components(start: GlobalPosterior, components: Array, noise: float) ->
         d=start.c * noise,
         e=e,
         f=e,
-        features=type(start.features).around(phi, D + N * PRINCIPAL_USE / noise),
+        features=type(start.features).around(phi, start.n_columns + N * mean_use / noise),
     )
 
 
