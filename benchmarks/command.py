@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from experiments import DATA
+from experiments import DATA, ROOT
 from experiments.cells import Cell, Context, Record, Run, Store
+from experiments.machine import thread_limit
 from experiments.runs import run_and_report
 
 
@@ -91,3 +95,41 @@ def run_stored_cells(
         force=arguments.fresh,
     )
     return list(store.records.values()), failed
+
+
+def row_of_process(
+    module: str, row: Sequence[str], options: Sequence[str], *, threads: int, limit: float
+) -> dict:
+    """Run a contestant in a process of its own, and return the row that it prints.
+
+    Parameters
+    ----------
+    module : str
+        A benchmark that prints a row as JSON if it is given `--row`.
+    row : sequence of str
+        The values of `--row`.
+    options : sequence of str
+        Further arguments.
+    threads : int
+        Number of threads that the process may use.
+    limit : float
+        Seconds after which it is stopped.
+
+    Returns
+    -------
+    dict
+        Only with a note that says why where there is no result.
+    """
+    command = [sys.executable, "-m", module, "--row", *row, *options]
+    environment = os.environ | thread_limit(threads)
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return {"note": f"not finished in {limit:.0f} s"}
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return {"note": lines[-1] if lines else f"ended with status {done.returncode}"}
+    result: dict = json.loads(done.stdout.splitlines()[-1])
+    return result

@@ -11,20 +11,16 @@ import json
 import os
 import platform
 import resource
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks.baselines import Imputed
-from benchmarks.command import parser_with_data, screen_table
+from benchmarks.command import parser_with_data, row_of_process, screen_table
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.pages import SECTIONS
-from experiments import ROOT
 from experiments.cells import write_results
-from experiments.machine import thread_limit
 from experiments.markdown import table
 from experiments.scores import gaussian_scores
 from experiments.tables import SOURCES, TableTask, load
@@ -120,21 +116,16 @@ def entries(dataset: str, arguments: argparse.Namespace) -> list[tuple[str, int]
 
 def run(dataset: str, name: str, components: int, arguments: argparse.Namespace) -> dict:
     """Run a contestant in a process of its own; where there are no scores, a note in its row says why."""
-    command = [sys.executable, "-m", "benchmarks.imputation", "--row", dataset, name, str(components)]
-    command += ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
-    environment = os.environ | thread_limit(arguments.threads)
+    options = ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
     told = components if CONTESTANTS[name].takes_components else None
-    result = {"dataset": dataset, "contestant": name, "components": told}
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=arguments.limit
-        )
-    except subprocess.TimeoutExpired:
-        return result | {"note": f"not finished in {arguments.limit:.0f} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return result | {"note": lines[-1] if lines else f"ended with status {done.returncode}"}
-    return result | json.loads(done.stdout.splitlines()[-1])
+    found = row_of_process(
+        "benchmarks.imputation",
+        [dataset, name, str(components)],
+        options,
+        threads=arguments.threads,
+        limit=arguments.limit,
+    )
+    return {"dataset": dataset, "contestant": name, "components": told} | found
 
 
 def row(dataset: str, name: str, components: str, arguments: argparse.Namespace) -> dict:

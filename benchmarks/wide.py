@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +17,11 @@ from rich.console import Console
 
 from benchmarks import wide_methods
 from benchmarks.baselines import Imputed
-from benchmarks.command import parser_with_data, screen_table
+from benchmarks.command import parser_with_data, row_of_process, screen_table
 from benchmarks.pages import SECTIONS
 from benchmarks.wide_tables import FILES, TABLES, load
-from experiments import ROOT, Array
+from experiments import Array
 from experiments.cells import write_results
-from experiments.machine import thread_limit
 from experiments.markdown import table
 from experiments.scores import gaussian_scores
 from experiments.tables import SOURCES
@@ -109,23 +106,14 @@ def earlier_rows(path: Path, settings: dict) -> dict[tuple[str, str], dict]:
 
 def run(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
     """Run a contestant in a process of its own; where there are no scores, a note in its row says why."""
-    command = [sys.executable, "-m", "benchmarks.wide", "--row", name, contestant]
-    command += ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
+    options = ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
     if arguments.most_columns:
-        command += ["--most-columns", str(arguments.most_columns)]
-    result = {"table": name, "contestant": contestant}
-    environment = os.environ | thread_limit(arguments.threads)
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=arguments.limit
-        )
-    except subprocess.TimeoutExpired:
-        return result | {"note": f"not finished in {arguments.limit:.0f} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        note = lines[-1].removeprefix("ValueError: ") if lines else f"ended with status {done.returncode}"
-        return result | {"note": note}
-    return result | json.loads(done.stdout.splitlines()[-1])
+        options += ["--most-columns", str(arguments.most_columns)]
+    found = row_of_process(
+        "benchmarks.wide", [name, contestant], options, threads=arguments.threads, limit=arguments.limit
+    )
+    note = found["note"].removeprefix("ValueError: ")
+    return {"table": name, "contestant": contestant} | found | {"note": note}
 
 
 def row(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
