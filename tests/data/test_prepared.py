@@ -6,7 +6,7 @@ import pytest
 from bpfa import ArrayRows
 from bpfa._support.philox import Stream
 from bpfa.backends.protocol import Workspace
-from bpfa.data import HeldOutRows, StandardisedRows, prepared
+from bpfa.data import FewHeldOutRows, HeldOutRows, StandardisedRows, prepared
 from bpfa.data.prepared import PreparedRows
 from bpfa.data.rows import RowSource
 from bpfa.data.shuffle import read_batches
@@ -21,11 +21,12 @@ def sources(dtype):
         rows,
         StandardisedRows(rows, np.full(4, 3.0), np.full(4, 7.0)),
         StandardisedRows(hidden, [1] * 4, [2] * 4),
+        FewHeldOutRows(rows, 0.1, Stream.from_seed(0)),
     )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("which", range(4))
 def test_batches_have_the_same_bits(dtype, which):
     rows = sources(dtype)[which]
     stream = Stream.from_seed(5)
@@ -41,6 +42,11 @@ def test_batches_have_the_same_bits(dtype, which):
 def test_complete_batches_of_a_table_with_holes_are_complete():
     rows = prepared.prepared(ArrayRows([[1.0, np.nan], [3.0, 4.0]]))
     assert [rows.take(np.array(ids)).complete for ids in ([0], [1], [0, 1])] == [False, True, False]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_all_sources_of_a_fit_to_an_array_are_prepared(which):
+    assert isinstance(prepared.prepared(sources(np.float64)[which]), PreparedRows)
 
 
 def test_the_work_is_done_once():

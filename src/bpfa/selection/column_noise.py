@@ -65,7 +65,8 @@ def _degrees_of_freedom(analysis: FactorAnalysis) -> Array:
     rows, and each takes one degree of freedom.
     """
     n = np.maximum(analysis.n_observed, 1)
-    square, fourth = (analysis.values**2).sum(axis=0) / n, (analysis.values**4).sum(axis=0) / n
+    squares = analysis.values**2
+    square, fourth = squares.sum(axis=0) / n, (squares**2).sum(axis=0) / n
     kurtosis = fourth / np.where(square > 0, square, 1.0) ** 2
     n_equivalent = n * np.minimum(1.0, 2 / np.maximum(kurtosis - 1, 2.0))
     n_loadings = np.count_nonzero(analysis.common)
