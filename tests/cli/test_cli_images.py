@@ -57,6 +57,17 @@ def test_inpaint_writes_what_was_asked_for(run, image):
     assert "--force</code>" in page
 
 
+def test_a_report_with_the_true_image_shows_psnr_and_coverage(run, image):
+    Image.fromarray(TRUTH).save("truth.png")
+    ran = run(
+        "inpaint", "in.png", "out.png", "--missing", 0, "--report", "r.html", "--truth", "truth.png", *SMALL
+    )
+    assert (ran.status, ran.err) == (0, "")
+    page = (image / "r.html").read_text()
+    assert "PSNR, all missing pixels" in page
+    assert "--truth truth.png" in page
+
+
 def test_json_is_one_object_and_nothing_else(run, image):
     ran = run("inpaint", "in.png", "out.png", "--missing", 0, "--json", *SMALL)
     assert (ran.status, ran.err) == (0, "")
@@ -148,7 +159,7 @@ def test_axes_by_hand(run, image):
         (("t.csv", "o.png"), ("t.csv", "expected an image")),
         (("in.png", "o.csv"), ("o.csv", "expected an image")),
         (("in.png", "mask.png"), ("OUT mask.png", "--force")),
-        (("in.png", "o.png", "--mask", "mask.png", "--std", "mask.png"), ("--std", "--force")),
+        (("in.png", "o.png", "--mask", "mask.png", "--std", "mask.png"), ("--std", "--mask")),
         (("in.png", "o.tif", "--mask", "mask.png", "--std", "o.tif"), ("the same file as OUT;",)),
         (("in.png", "o.png", "--mask", "mask.png", "--std", "s.png"), ("s.png", ".npy")),
         (("in.png", "o.png", "--mask", "wrong.npy"), ("wrong.npy", "(3, 4)", "(24, 20)")),
@@ -157,6 +168,15 @@ def test_axes_by_hand(run, image):
         (("in.png", "o.png", "--missing", "999"), ("no pixel is missing",)),
         (("in.png", "o.png"), ("no pixel is missing",)),
         (("in.png", "o.png", "--mask", "mask.png", "--missing", "0"), ("--mask and --missing",)),
+        (("in.png", "o.png", "--missing", "0", "--truth", "in.png"), ("--truth: expected --report",)),
+        (
+            ("in.png", "o.png", "--missing", "0", "--report", "r.html", "--truth", "wrong.npy"),
+            ("--truth wrong.npy", "(3, 4)"),
+        ),
+        (
+            ("in.png", "mask.png", "--mask", "mask.png", "--force"),
+            ("mask.png", "--mask"),
+        ),
         (("in.png", "no/o.png", "--missing", "0"), ("no folder",)),
         (("in.png", "o.png", "--missing", "0", "--algorithm", "em"), ("--algorithm 'em'",)),
         (("in.png", "o.png", "--missing", "0", "--patch", "99"), ("--patch 99",)),

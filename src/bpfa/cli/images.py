@@ -59,12 +59,18 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     given = context.params
     if given["mask"] is not None and given["missing"] is not None:
         raise WrongOption("--mask and --missing: expected at most one of them")
+    if given["truth"] is not None and given["report"] is None:
+        raise WrongOption("--truth: expected --report as well, which shows the comparison")
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}
+    for argument in ("mask", "truth"):
+        if given[argument] is not None:
+            outputs.keep(f"--{argument}", given[argument])
     for argument, path in written.items():
         outputs.claim(argument, path)
     picture = read_image(given["source"]).with_axes(given["channel_axis"], given["stack_axis"])
+    truth = None if given["truth"] is None else _truth(given["truth"], picture)
     check_target(given["target"], picture)
     if given["std"] is not None:
         check_target(given["std"], picture, np.float32)
@@ -87,7 +93,7 @@ def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
     if given["report"] is not None:
         from bpfa.report import image_report
 
-        page = image_report(result, picture, command=command)
+        page = image_report(result, picture, command=command, truth=truth)
         outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     _tell(messenger, restore.__name__, written, result)
@@ -121,6 +127,16 @@ def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any
         f"{document['features']} features · {document['steps']} steps · {groups}{messenger.seconds:.1f} s",
         *(f"{kinds[argument]:>6}  {path}" for argument, path in written.items()),
     )
+
+
+def _truth(path: Path, picture: Picture) -> NDArray[Any]:
+    """Return the true image, which must have the shape of the image that is restored."""
+    truth = read_image(path).values
+    if truth.shape != picture.values.shape:
+        raise ValueError(
+            f"--truth {path}: shape {truth.shape}; expected that of {picture.path}, {picture.values.shape}"
+        )
+    return truth
 
 
 def _missing(picture: Picture, mask: Path | None, value: float | None) -> NDArray[np.bool_]:

@@ -132,6 +132,12 @@ IMAGE = (
         help="Write the uncertainty of each pixel, in image units: .npy, .tif or .hspy.",
     ),
     option("report", Path | None, None, help="Write a report on the result, one .html file."),
+    option(
+        "truth",
+        Path | None,
+        None,
+        help="True image, if it is known: the report then shows PSNR and the coverage of intervals.",
+    ),
     *library_options(
         RestorationOptions,
         "patch_size",
