@@ -54,14 +54,16 @@ def bundled_pictures() -> dict[str, Array]:
     }
 
 
-def compare(name: str, truth: Array, observed: float, noise: float, changes: tuple[dict, ...]) -> None:
+def compare(
+    name: str, truth: Array, observed: float, noise: float, changes: tuple[dict, ...], device: str
+) -> None:
     """Print a line for the dictionary, and one for each setting of the groups."""
     rng = np.random.default_rng(0)
     missing = rng.random(truth.shape) >= observed
     seen = np.where(missing, np.nan, truth + noise * rng.standard_normal(truth.shape))
     scored = missing if noise == 0 else np.ones_like(missing)
     canvas = Canvas.of(seen)
-    plan = plan_restoration(canvas, RestorationOptions(random_state=0), noisy=noise > 0)
+    plan = plan_restoration(canvas, RestorationOptions(random_state=0, device=device), noisy=noise > 0)
     model = fit_patches(canvas, plan)
     dictionary = restore_from_model(canvas, plan, model)
 
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument("--standard", type=Path, metavar="FOLDER", help="folder with images/house.png, ...")
     parser.add_argument("--tasks", type=int, nargs="*", default=range(len(TASKS)), help="which of the tasks")
     parser.add_argument("--pictures", nargs="*", help="which of the pictures")
+    parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     if given.standard is None:
         pictures, changes = bundled_pictures(), CHANGES
@@ -97,7 +100,7 @@ def main() -> None:
         pictures, changes = {name: read_picture(name, given.standard) for name in STANDARD}, ({},)
     for task in given.tasks:
         for name in given.pictures or pictures:
-            compare(name, pictures[name], *TASKS[task], changes)
+            compare(name, pictures[name], *TASKS[task], changes, given.device)
 
 
 if __name__ == "__main__":

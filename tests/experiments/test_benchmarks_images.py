@@ -20,7 +20,7 @@ from experiments.runs import run_and_report
 
 # A picture with edges and a slope, on which every method must improve on what it is given.
 SLOPE = np.add.outer(np.arange(48.0), 2 * np.arange(48.0)) + 60 * (np.arange(48) > 20)
-ARGUMENTS = argparse.Namespace(size=32, steps=3, threads=1, seed=0)
+ARGUMENTS = argparse.Namespace(size=32, steps=3, device="cpu", threads=1, seed=0)
 
 
 def error(image, truth, where):
