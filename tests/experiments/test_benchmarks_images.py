@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 pytest.importorskip("skimage")
-from benchmarks import image_contestants, readme
+from benchmarks import readme
 from benchmarks.group_settings import bundled_pictures
 from benchmarks.image_contestants import CONTESTANTS, Contestant, Effort, counts_from_roots
 from benchmarks.image_page import markdown
@@ -161,4 +161,10 @@ def test_what_others_are_told_is_said():
     assert "| BM3D | 30.00 | 0.9000 |  |  |  | 1.0 | the noise level |" in markdown(
         [{"settings": settings, "result": result}]
     )
-    assert image_contestants.bpfa_options(TASKS["noise-25"]) == {}
+
+
+def test_seconds_on_another_device_are_said_to_be():
+    result = {"psnr": 30.0, "ssim": 0.9, "seconds": 1.0, "told": "", "device": "cuda"}
+    settings = {"task": "noise-25", "picture": "house", "contestant": "bpfa groups"}
+    result["coverage"] = {"0.8": 0.8, "0.95": 0.95, "0.99": 0.99}
+    assert "| 1.0 on cuda |" in markdown([{"settings": settings, "result": result}])
