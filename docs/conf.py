@@ -1,12 +1,10 @@
-"""Settings of the site (`make docs`). Nothing is fetched: neither the build nor its pages need the network."""
+"""Settings of the site (`make docs`). Neither the build nor its pages need the network."""
 
 import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
-# The examples run one after the other, and threads that wait would slow down the machine that builds the site.
-os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import bpfa
 

@@ -13,8 +13,8 @@ from bpfa.cli.program import app as program
 PAGE = Path(__file__).parents[1] / "api" / "commands.md"
 HEAD = """# Command line
 
-`pip install 'bpfa[cli]'` installs the program `bpfa`; the extra `images` adds the formats of pictures and `data`
-those of tables. This page is generated from the program: `bpfa COMMAND --help` prints the same texts.
+`pip install 'bpfa[cli]'` installs the program `bpfa`; the extra `images` adds the formats of pictures and
+`data` those of tables. This page is generated from the program: `bpfa COMMAND --help` prints the same texts.
 """
 
 
