@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test test-slow lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
+# Warnings are errors, and all of them are shown.
+SPHINX := -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+.PHONY: demo test test-slow test-oldest lint docs docs-quick wheel wheel-test bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
@@ -23,6 +26,13 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+
+# The site, into docs/_build/html, with every example of the gallery executed; without executing them: docs-quick.
+docs: $(VENV)/installed-docs
+	$(BIN)/python $(SPHINX)
+
+docs-quick: $(VENV)/installed-docs
+	BPFA_DOCS_GALLERY=skip $(BIN)/python $(SPHINX)
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
@@ -77,6 +87,7 @@ sanitize-gpu:
 	  -p no:cacheprovider -q -m gpu tests/backends/test_gpu.py -k "specification and gibbs-False-False"
 
 clean:
+	rm -rf docs/_build docs/api/generated docs/api/commands.md docs/gallery docs/repository
 	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -85,4 +96,8 @@ $(VENV)/bin/python:
 
 $(VENV)/installed: $(VENV)/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable '.[demo,test,lint]'
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@

@@ -48,7 +48,10 @@ def name_role(
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
     """Turn a text between single backticks into a link or into code."""
     code = nodes.literal(rawtext, text, classes=["py", "py-obj"])
-    place = places().get(text.removesuffix("()").lstrip("~"))
+    name = text.removesuffix("()").lstrip("~")
+    # Inside a class, the name of a method may stand without that of the class.
+    inside = inliner.document.settings.env.ref_context.get("py:class")
+    place = places().get(f"{inside}.{name}") or places().get(name)
     if place is None:
         return [code], []
     link = addnodes.pending_xref(
