@@ -83,6 +83,12 @@ def test_search_finds_inpaint(browser, address):
     assert any("/images.html" in link for link in found)
 
 
+def show_at(browser, width):
+    """Give the browser a screen of some width."""
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+
+
 def brightness(browser):
     """Return the mean of the background's colours, from 0 (black) to 255 (white)."""
     colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
@@ -91,6 +97,7 @@ def brightness(browser):
 
 
 def test_dark_mode_can_be_switched_on(browser, address):
+    show_at(browser, 1280)
     browser.get(address)
     shown = {}
     for mode in ("light", "dark"):
@@ -105,8 +112,7 @@ def test_dark_mode_can_be_switched_on(browser, address):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_can_be_read_on_a_phone(browser, address, page):
-    screen = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    show_at(browser, 390)
     browser.get(address + page)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     size = browser.execute_script(
@@ -116,8 +122,7 @@ def test_a_page_can_be_read_on_a_phone(browser, address, page):
 
 
 def test_the_menu_opens_on_a_phone(browser, address):
-    screen = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    show_at(browser, 390)
     browser.get(address)
     browser.find_element(By.CSS_SELECTOR, ".primary-toggle").click()
     link = browser.find_element(By.LINK_TEXT, "Reference")
