@@ -36,7 +36,7 @@ def names(tmp_path, monkeypatch):
     holes.index = pd.Index([f"cell{i}" for i in range(len(holes))], name="gene")
     holes.to_csv("genes.csv")
     holes.to_csv("table.csv")
-    image = np.add.outer(2.0 * np.arange(40), np.arange(32.0))
+    image = np.add.outer(2.0 * np.arange(18), np.arange(16.0))
     model = bpfa.BPFA(n_components=4, max_steps=20, random_state=0).fit(holes.to_numpy())
     return {
         "bpfa": bpfa,
