@@ -1,4 +1,4 @@
-"""What an installed wheel must be able to do, without pytest, without a compiler and outside of the repository.
+"""What an installed wheel must be able to do, without pytest, a compiler or the repository.
 
 `make wheel-test` runs it in an environment that has nothing but the wheel and what it depends on.
 """

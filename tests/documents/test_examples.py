@@ -30,7 +30,8 @@ def names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
-        bpfa.draw_data(200, 6, 3, g_o=100.0, g_w=1.0, seed=0).y, columns=["CD3", "CD4", "CD8", "CD19", "CD45", "CD56"]
+        bpfa.draw_data(200, 6, 3, g_o=100.0, g_w=1.0, seed=0).y,
+        columns=["CD3", "CD4", "CD8", "CD19", "CD45", "CD56"],
     )
     holes = table.mask(rng.random(table.shape) < 0.1)
     holes.index = pd.Index([f"cell{i}" for i in range(len(holes))], name="gene")

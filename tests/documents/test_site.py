@@ -53,7 +53,7 @@ def started(tmp_path_factory):
 
 @pytest.fixture
 def browser(started, address):
-    """The browser. At the end there must be no error in a page, and none may have asked for anything elsewhere."""
+    """The browser. In the end no page may have an error, or have asked for anything elsewhere."""
     requests_of(started)
     started.get_log("browser")
     yield started
@@ -104,7 +104,9 @@ def test_dark_mode_can_be_switched_on(browser, address):
         browser.find_element(By.CSS_SELECTOR, ".theme-switch-button").click()
         browser.find_element(By.CSS_SELECTOR, f"button.theme-change-button[data-mode={mode}]").click()
         WebDriverWait(browser, 5).until(
-            lambda driver, mode=mode: driver.find_element(By.TAG_NAME, "html").get_attribute("data-theme") == mode
+            lambda driver, mode=mode: (
+                driver.find_element(By.TAG_NAME, "html").get_attribute("data-theme") == mode
+            )
         )
         shown[mode] = brightness(browser)
     assert shown["dark"] < 80 < 200 < shown["light"]

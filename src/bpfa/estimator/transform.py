@@ -70,6 +70,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             True at entries that are missing, in addition to those that are NaN.
         **fit_arguments
             Further arguments of `fit`.
+
+        Returns
+        -------
+        array, or CSR array with `sparse_output`, shape (n_rows, K)
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> BPFA(n_components=4, max_steps=50, random_state=0).fit_transform(X).shape
+        (500, 4)
         """
         fitted = self.fit(X, y, missing=missing, **fit_arguments)
         return fitted.transform(X, missing=missing)
@@ -115,6 +126,18 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         L : array-like or sparse, shape (n_rows, K)
             Weights, as `transform` returns them.
+
+        Returns
+        -------
+        array, shape (n_rows, n_columns)
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (500, 6)
         """
         check_is_fitted(self)
         K = len(self.components_)
@@ -180,6 +203,20 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array-like, frame, AnnData, or Rows
         y : ignored
+
+        Returns
+        -------
+        float
+            The higher the better.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
+        >>> model.score(new) == model.held_out_score(new).log_likelihood
+        True
         """
         score, label = self._score_and_label(X)
         warn_of_seen_entries(label)
@@ -201,6 +238,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         HeldOutScore
             The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
+        >>> held_out = np.zeros(new.shape, dtype=bool)
+        >>> held_out[:, 0] = True
+        >>> model.held_out_score(new, held_out).n_entries
+        500
         """
         score, label = self._score_and_label(X, held_out, n_draws)
         warn_of_seen_entries(label)
@@ -243,6 +291,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array, shape (n_samples, n_columns)
             Columns that were constant in the fit have their constant, and columns that had no observed entry
             are NaN.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> model.sample(3, random_state=0).shape
+        (3, 6)
         """
         check_is_fitted(self)
         n_samples = check_integer("n_samples", n_samples, low=1)
@@ -270,6 +326,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             What the entries mean that a sparse matrix does not store. Use the same value as for the fit.
         imputed : bool
             Also write the data with its missing entries filled in.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> from anndata import AnnData
+        >>> adata = AnnData(X)
+        >>> model.annotate(adata)
+        >>> adata.obsm["X_bpfa"].shape, adata.varm["bpfa_components"].shape
+        ((500, 4), (6, 4))
         """
         check_is_fitted(self)
         rows = AnnDataRows(adata, layer=layer, absent=absent)
