@@ -8,6 +8,7 @@ by a string below them.
 import ast
 import inspect
 from importlib import import_module
+from itertools import pairwise
 from textwrap import dedent
 from typing import is_typeddict
 
@@ -87,7 +88,7 @@ def fields_with_a_text(kind):
     body = ast.parse(dedent(inspect.getsource(kind))).body[0].body
     return {
         first.target.id
-        for first, second in zip(body, body[1:], strict=False)
+        for first, second in pairwise(body)
         if isinstance(first, ast.AnnAssign) and isinstance(second, ast.Expr)
     }
 

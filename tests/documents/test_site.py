@@ -9,8 +9,8 @@ import pytest
 from chromium import chromium, needs_chromium, requests_of
 
 pytest.importorskip("selenium.webdriver", reason="no Selenium: pip install selenium")
-from selenium.webdriver.common.by import By  # noqa: E402 - only once it is known to be installed
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 pytestmark = [

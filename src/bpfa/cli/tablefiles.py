@@ -52,7 +52,8 @@ class Table:
         A note says what was found out about the file.
         """
         given = context.params
-        path: Path = given["source"]
+        # Before typer 0.29 the parameters of the context are not converted, and a path is a string there.
+        path = Path(given["source"])
         options = _options(given)
         as_opened = {name: value for name, value in options.items() if name in ("layer", "absent")}
         columns = None if given["columns"] else _columns_of_fit(path, options, model)

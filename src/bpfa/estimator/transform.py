@@ -116,7 +116,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                     "scale of the data of the fit"
                 )
         if self.sparse_output:
-            return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+            # SciPy 1.11 stacks arrays to a matrix.
+            return sparse.csr_array(
+                sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+            )
         return array_like(np.concatenate(blocks), X)
 
     def inverse_transform(self, L: Any) -> Array:
