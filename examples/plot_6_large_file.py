@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import bpfa
@@ -64,11 +65,21 @@ model = bpfa.BPFA(n_components=16, max_steps=200, random_state=0).fit(rows)
 model.save(sys.argv[1] + ".bpfa")
 print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f}")
 """
+sizes, peaks = [], []
 for path in paths.values():
-    peak = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path)], check=True, capture_output=True, text=True
-    ).stdout.strip()
-    print(f"file of {path.stat().st_size / 1e6:.0f} MB: the process took at most {peak} MB")
+    ).stdout
+    sizes.append(path.stat().st_size / 1e6)
+    peaks.append(float(printed))
+    print(f"file of {sizes[-1]:.0f} MB: the process took at most {peaks[-1]:.0f} MB")
+
+figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
+places = np.arange(len(sizes))
+axis.bar(places - 0.2, sizes, 0.4, label="file")
+axis.bar(places + 0.2, peaks, 0.4, label="largest memory of the process")
+axis.set(ylabel="MB", xticks=places, xticklabels=[f"{n_rows:,} rows" for n_rows in paths])
+axis.legend()
 
 # %%
 # Most of the memory is that of Python with its libraries and of two windows of the file: the one that is used,

@@ -35,6 +35,10 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_ : array of str
         Names of the columns, if they have names.
 
+    See Also
+    --------
+    BPFA : The model itself, whose `impute` also returns standard deviations.
+
     Examples
     --------
     >>> from bpfa import BPFAImputer, draw_data
