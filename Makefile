@@ -38,10 +38,10 @@ lint: $(VENV)/installed
 	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 # The site, into docs/_build/html, with every example of the gallery executed; without executing them: docs-quick.
-docs: $(VENV)/installed-docs
+docs: $(VENV)/installed
 	$(BIN)/python $(SPHINX)
 
-docs-quick: $(VENV)/installed-docs
+docs-quick: $(VENV)/installed
 	BPFA_DOCS_GALLERY=skip $(BIN)/python $(SPHINX)
 
 # A source archive and a wheel, into dist/. On Linux, auditwheel puts the library of OpenMP into the wheel and finds out on
@@ -126,9 +126,5 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[demo,test,lint]'
-	touch $@
-
-$(VENV)/installed-docs: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[demo,test,lint,docs]'
 	touch $@

@@ -68,4 +68,4 @@ print(summary.round(3).to_string())
 # %%
 # ``bpfa1`` has the largest loadings in concavity, compactness and size, and it separates the two kinds of tumours
 # almost completely: it is the size and irregularity of the nuclei. ``bpfa3`` opposes fractal dimension and size, and
-# ``bpfa5`` is mostly texture; neither of them alone says much about the diagnosis.
+# ``bpfa5`` opposes texture and symmetry; neither of them alone says much about the diagnosis.

@@ -14,7 +14,7 @@ from typing import is_typeddict
 
 import pytest
 
-docscrape = pytest.importorskip("numpydoc.docscrape", reason="no numpydoc: make docs installs it")
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="no numpydoc: pip install numpydoc")
 
 MODULES = ("bpfa", "bpfa.images", "bpfa.data", "bpfa.plots", "bpfa.report")
 NOTHING = (None, "None", inspect.Signature.empty, type(None))

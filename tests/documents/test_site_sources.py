@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sphinx", reason="no Sphinx: make docs installs it")
+pytest.importorskip("sphinx", reason="no Sphinx: pip install sphinx")
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted((DOCS.parent / "examples").glob("*.py"))
 
