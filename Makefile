@@ -118,7 +118,7 @@ sanitize-gpu:
 	  -p no:cacheprovider -q -m gpu tests/backends/test_gpu.py -k "specification and gibbs-False-False"
 
 clean:
-	rm -rf docs/_build docs/api/generated docs/api/commands.md docs/gallery docs/repository
+	cd docs && rm -rf _build api/generated api/commands.md gallery repository sg_execution_times.rst
 	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-build $(VENV)-wheel $(VENV)-oldest build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

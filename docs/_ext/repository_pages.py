@@ -2,7 +2,8 @@
 
 The pages are copied into docs/repository/, with the folders that they have in the repository, before each
 build. A link of any page is resolved in the repository, as a code host does it, and then pointed at the place
-where the site has the same page. A link to a file that is not part of the site becomes plain text.
+where the site has the same page; a link to an example leads to its page in the gallery. A link to a file that
+is not part of the site becomes plain text.
 """
 
 from __future__ import annotations
@@ -52,11 +53,17 @@ def place_in_site(path: str) -> str | None:
     --------
     >>> place_in_site("docs/math.md"), place_in_site("paper/RESULTS.md"), place_in_site("Makefile")
     ('/math.md', '/repository/paper/RESULTS.md', None)
+    >>> place_in_site("examples/plot_1_inpaint.py")
+    '/gallery/plot_1_inpaint.rst'
     """
     if path in HOME:
         return "/index.md"
     if path in PAGES:
         return f"/{COPIES}/{path}"
+    if path == "examples/GALLERY_HEADER.rst":
+        return "/gallery/index.rst"
+    if path.startswith("examples/plot_"):
+        return f"/gallery/{posixpath.basename(path).removesuffix('.py')}.rst"
     if path.startswith("docs/") and path.endswith(".md"):
         return f"/{path.removeprefix('docs/')}"
     return None
