@@ -139,8 +139,8 @@ def train(
 
     References
     ----------
-    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms for
-       the Beta Bernoulli Process", ICML (2015).
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
 
     Examples
     --------
