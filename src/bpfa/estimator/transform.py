@@ -144,7 +144,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         K = len(self.components_)
-        weights: Any = L if sparse.issparse(L) else check_array(L)
+        weights: Any = L if sparse.issparse(L) else check_array(L, dtype=np.float64)
         if weights.ndim != 2 or weights.shape[1] != K:
             raise ValueError(f"L: shape {weights.shape}; expected one column for each of {K} features")
         restored: Array = weights @ self.components_ + self.mean_
