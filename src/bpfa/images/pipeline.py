@@ -47,9 +47,11 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     image : array-like of integers, floating-point numbers or booleans
         Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
         masked array masks. Booleans are treated as zeros and ones.
-    mask : array-like of booleans, or of 0 and one other integer, optional
+    mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
-        used as they are. It has the shape of the image, or that shape without the channels.
+        used as they are. It has the shape of the image, or that shape without the channels. It can also be a
+        scan of `bpfa.images.masks`, or the row and column of every pixel that was scanned, an array of
+        integers of shape (n, 2); all other pixels are then missing, in all slices and channels.
     channel_axis : int, optional
         The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
         of them.
@@ -150,7 +152,7 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     ----------
     image : array-like of integers, floating-point numbers or booleans
         As in `inpaint`, but no pixel needs to be missing.
-    mask : array-like of booleans, or of 0 and one other integer, optional
+    mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         As in `inpaint`.
     **options
         All further parameters are those of `inpaint`.
