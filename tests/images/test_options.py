@@ -30,6 +30,8 @@ DEFAULTS = {
     "noise_model": "gaussian",
     "gain": None,
     "read_noise": None,
+    "model": None,
+    "update": 0,
     "random_state": None,
     "device": "auto",
     "n_jobs": None,

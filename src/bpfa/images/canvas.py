@@ -126,6 +126,22 @@ class Canvas:
         values, observed, mean, scale = _standardised(stabiliser.transform(self.pixels()), self.observed)
         return replace(self, values=values, observed=observed, mean=mean, scale=scale, stabiliser=stabiliser)
 
+    def standardised_by(self, mean: Array, scale: Array) -> Canvas:
+        """Return the picture standardised by other means and deviations, for example those of a kept model.
+
+        Parameters
+        ----------
+        mean, scale : array, shape (channels,)
+
+        Examples
+        --------
+        >>> Canvas.of([[1.0, 3.0]]).standardised_by(np.array([1.0]), np.array([2.0])).values.ravel()
+        array([0., 1.], dtype=float32)
+        """
+        pixels = (self.pixels() - mean) / scale
+        values = np.where(self.observed, pixels, 0.0).astype(np.float32)
+        return replace(self, values=values, mean=mean, scale=scale)
+
     def patches(self, size: tuple[int, int], stride: int = 1) -> PatchRows:
         """Return the patches of this height and width as a source of rows.
 
