@@ -40,6 +40,7 @@ OPTIONS = [
 # A value for each option that is not its default: as it is written, and as the library receives it.
 VALUES = {
     "update": ("7", 7),
+    "forgetting": ("0.25", 0.25),
     "components": ("5", 5),
     "algorithm": ("titsias-ssvi", "titsias-ssvi"),
     "sparse": ("rows", "rows"),

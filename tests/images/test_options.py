@@ -32,6 +32,7 @@ DEFAULTS = {
     "read_noise": None,
     "model": None,
     "update": 0,
+    "forgetting": 0.0,
     "random_state": None,
     "device": "auto",
     "n_jobs": None,

@@ -143,6 +143,7 @@ IMAGE = (
     *library_options(
         RestorationOptions,
         "update",
+        "forgetting",
         "patch_size",
         "stride",
         "channel_axis",

@@ -55,7 +55,14 @@ def with_notes(model: BPFA, notes: Mapping[str, Any]) -> BPFA:
     return _copy(model, replace(model._outcome, notes=dict(notes)))
 
 
-def continued(model: BPFA, rows: RowSource, n_steps: int, *, callbacks: Sequence[Callback] = ()) -> BPFA:
+def continued(
+    model: BPFA,
+    rows: RowSource,
+    n_steps: int,
+    *,
+    least_step: float = 0.0,
+    callbacks: Sequence[Callback] = (),
+) -> BPFA:
     """Return a model that goes on learning from other rows; the given model stays as it is.
 
     The steps, and their sizes, continue where those of the model ended. The rows stand for a data set of
@@ -69,6 +76,8 @@ def continued(model: BPFA, rows: RowSource, n_steps: int, *, callbacks: Sequence
         With the columns of the fit.
     n_steps : int
         Number of further steps.
+    least_step : float
+        The least step size. What was learned more than about 1 / least_step steps ago is forgotten.
     callbacks : sequence of callables
         As in `BPFA.fit`.
 
@@ -81,7 +90,7 @@ def continued(model: BPFA, rows: RowSource, n_steps: int, *, callbacks: Sequence
     >>> continued(model, ArrayRows(rng.normal(size=(40, 4))), 5).n_steps_, model.n_steps_
     (8, 3)
     """
-    earlier, settings = model._outcome, model.settings_
+    earlier, settings = model._outcome, replace(model.settings_, least_step=least_step)
     n_jobs = check_jobs(model.n_jobs)
     plan = Plan(
         rows=StandardisedRows(rows, earlier.scale.mean, earlier.scale.unit),

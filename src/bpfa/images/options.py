@@ -112,6 +112,9 @@ class RestorationOptions:
     update: int = declared(
         0, Integer(low=0), "Training steps in which a kept model goes on learning from the image."
     )
+    forgetting: float = declared(
+        0.0, Number(low=0.0, high=1.0), "Least size of these steps, for images that change."
+    )
     random_state: Any = redeclared(Parameters, "random_state")
     device: str = redeclared(Parameters, "device")
     n_jobs: int | None = redeclared(Parameters, "n_jobs")
@@ -182,6 +185,7 @@ class OptionArguments(TypedDict, total=False):
     read_noise: float | None
     model: BPFA | None
     update: int
+    forgetting: float
     random_state: Any
     device: str
     n_jobs: int | None

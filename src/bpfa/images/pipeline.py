@@ -105,6 +105,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     update : int
         Number of training steps in which a kept model goes on learning from the picture, before it restores
         the picture. `result.model` is the new model; the given one stays as it is.
+    forgetting : float
+        Least size of these steps. The steps of a long training are small, which is right for more pictures
+        of the same kind. With 0.05, for example, what was learned more than about 20 steps ago is forgotten,
+        so that the model follows a scene that changes.
     random_state : int, RandomState or None
         The same seed gives the same picture, for any number of threads. A kept model has its own seed.
     device, n_jobs : optional
@@ -220,7 +224,13 @@ def _model_of_patches(canvas: Canvas, plan: RestorationPlan, options: Restoratio
     model = on_device(options.model, options.device, n_jobs=options.n_jobs, verbose=options.verbose)
     if not options.update:
         return model
-    return continued(model, canvas.patches(plan.patch_size), options.update, callbacks=options.callbacks)
+    return continued(
+        model,
+        canvas.patches(plan.patch_size),
+        options.update,
+        least_step=options.forgetting,
+        callbacks=options.callbacks,
+    )
 
 
 def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callback] = ()) -> BPFA:
