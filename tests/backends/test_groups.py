@@ -127,6 +127,22 @@ def test_groups_of_many_columns(kernels, full):
     np.testing.assert_allclose(found.variance, expected.variance, rtol=2e-2, atol=1e-4)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("n_threads", [128, 256])
+def test_the_shape_of_a_launch_changes_nothing(monkeypatch, n_threads):
+    """What depends on the shared memory of a card: the number of threads, and where a group is kept."""
+    windows, _, first = group(np.random.default_rng(10), 40, 50, observed=0.5)
+    model = model_of(50)
+    expected = NumpyGroups().fit_members(windows, first, 40, model)
+    monkeypatch.setattr(cuda_groups, "THREADS", (n_threads,))
+    for shared_memory in (cuda_groups.CurrentDevice.shared_memory(), 48 * 1024):
+        monkeypatch.setattr(cuda_groups.CurrentDevice, "shared_memory", lambda size=shared_memory: size)
+        found = CudaGroups().fit_members(windows, first, 40, model)
+        np.testing.assert_array_equal(found.ranks, expected.ranks)
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=2e-3)
+        np.testing.assert_allclose(found.variance, expected.variance, rtol=2e-2, atol=1e-4)
+
+
 def test_a_prior_covariance(kernels):
     rng = np.random.default_rng(4)
     windows, _, first = group(rng, 6, 10)

@@ -21,8 +21,11 @@ from bpfa.model.groups import GroupAverage, GroupModel, Members, Windows
 
 __all__ = ["CudaGroups"]
 
-# Threads that fit one group, as many as rotate all pairs of 64 rows at once, and those of the search.
-THREADS, SEARCH_THREADS = 256, 256
+# Threads that fit one group: as many as rotate all pairs of 64 rows at once, or half as many, which need less
+# shared memory; and those of the search.
+THREADS, SEARCH_THREADS = (256, 128), 256
+# Largest number of groups that a multiprocessor fits at a time; with more, a thread has too few registers.
+MOST_BLOCKS = 3
 # Largest number of bytes for what groups say of their members before it is averaged, and its largest share of
 # the available memory.
 TERM_BYTES, TERM_SHARE = 2**31, 0.25
@@ -32,21 +35,44 @@ SCRATCH_BLOCKS = 2
 
 
 class _Shape(NamedTuple):
-    """The memory that a group needs, as group_memory.cuh lays it out."""
+    """How a group is fitted: by how many threads, and in which memory."""
 
     n_columns: int
-    n_members: int
+    n_threads: int
+    n_bytes: int
+    in_shared: bool
+
+    @classmethod
+    def of(cls, n_columns: int, n_members: int) -> _Shape:
+        """Return the shape with the most threads that fits into shared memory."""
+        for n_threads in THREADS:
+            n_bytes = _group_bytes(n_columns, n_members, n_threads)
+            if n_bytes <= CurrentDevice.shared_memory():
+                return cls(n_columns, n_threads, n_bytes, True)
+        return cls(n_columns, THREADS[0], _group_bytes(n_columns, n_members, THREADS[0]), False)
 
     @property
-    def bytes(self) -> int:
-        """Bytes of the arrays of one group."""
-        D, M, warps = self.n_columns, self.n_members, THREADS // 32
-        padded = -(-D // 4) * 4
-        ld = padded + 4 if padded % 32 == 0 else padded
-        factor_rows = D // 2 + 1
-        factors = -(-warps * (factor_rows * (factor_rows + 1) // 2) // 4) * 4
-        rows = D + max(D, 2 * warps) + 2 * D + 2 * warps + 10 + M
-        return 4 * (rows * ld + factors + warps * padded + 4 + M * (-(-D // 32) + 1))
+    def macros(self) -> tuple[str, ...]:
+        """Macros of groups.cu. A block takes 1 KiB of shared memory for itself."""
+        fitting = CurrentDevice.multiprocessor_memory() // (self.n_bytes + 1024)
+        blocks = min(fitting, MOST_BLOCKS) if self.in_shared else SCRATCH_BLOCKS
+        return (
+            f"COLUMNS={self.n_columns}",
+            f"THREADS={self.n_threads}",
+            f"BLOCKS={blocks}",
+            f"SCRATCH={int(not self.in_shared)}",
+        )
+
+
+def _group_bytes(n_columns: int, n_members: int, n_threads: int) -> int:
+    """Return how much memory a group needs, as group_memory.cuh lays it out."""
+    D, M, warps = n_columns, n_members, n_threads // 32
+    padded = -(-D // 4) * 4
+    row = padded + 4 if padded % 32 == 0 else padded
+    factor_rows = D // 2 + 1
+    factors = -(-warps * (factor_rows * (factor_rows + 1) // 2) // 4) * 4
+    n_rows = D + max(D, 2 * warps) + 2 * D + 2 * warps + 8 + M
+    return 4 * (n_rows * row + factors + warps * padded + 4 + M * (-(-D // 32) + 1))
 
 
 @dataclass(frozen=True)
@@ -303,20 +329,20 @@ def _fit(
     (n_groups, n_members), n_columns = first.shape, windows.offsets.shape[1]
     ranks = cupy.empty(n_groups, cupy.int32)
     residuals = cupy.empty((n_groups, 2, n_columns), cupy.float32)
-    shape = _Shape(n_columns, n_members)
-    in_shared = shape.bytes <= CurrentDevice.shared_memory()
-    n_blocks = n_groups if in_shared else min(n_groups, SCRATCH_BLOCKS * CurrentDevice.multiprocessors())
-    scratch = None if in_shared else cupy.empty((n_blocks, -(-shape.bytes // 16) * 4), cupy.float32)
-    macros = f"COLUMNS={n_columns}", f"THREADS={THREADS}", f"SCRATCH={int(not in_shared)}"
+    shape = _Shape.of(n_columns, n_members)
+    n_blocks, scratch, shared = n_groups, None, shape.n_bytes
+    if not shape.in_shared:
+        n_blocks, shared = min(n_groups, SCRATCH_BLOCKS * CurrentDevice.multiprocessors()), 0
+        scratch = cupy.empty((n_blocks, -(-shape.n_bytes // 16) * 4), cupy.float32)
     floor, noise = float(model.floor), np.asarray(model.noise, np.float32)
     launch(
-        kernel("groups.cu", "fit_groups", *macros), n_blocks, THREADS,
+        kernel("groups.cu", "fit_groups", *shape.macros), n_blocks, shape.n_threads,
         windows.current, windows.seen, windows.observed, windows.offsets[part],
         first, np.int64(n_groups), n_members,
         cupy.asarray(noise), _optional(model.log_prior, np.float64), _optional(model.prior, np.float32),
         float(model.prior_rows), floor, float(model.weight_share), 0.01 * (float(noise.min()) + floor),
         model.n_iterations, *terms, *kept, ranks, residuals,
-        scratch, np.int64(0 if scratch is None else scratch.shape[1]), shared=shape.bytes if in_shared else 0,
+        scratch, np.int64(0 if scratch is None else scratch.shape[1]), shared=shared,
     )  # fmt: skip
     return ranks, residuals
 

@@ -6,9 +6,11 @@
 constexpr int EVEN = D + D % 2, PAIRS = EVEN / 2, PAIR_LANES = 8;
 constexpr int QUADS = (TILES + PAIR_LANES - 1) / PAIR_LANES;
 constexpr int MOST_SWEEPS = 15;
-// Rows are orthogonal when the cosine between them is less than this, and rows whose length is a smaller share than
-// `NEGLIGIBLE` of the trace are rounding errors.
+// Rows are rotated if the cosine between them is more than `ORTHOGONAL`. Once a sweep finds no cosine of more than
+// `SETTLED` it is the last one: each sweep then squares the cosines, or nearly. Rows whose length is a smaller share of
+// the trace than `NEGLIGIBLE` are rounding errors.
 #define ORTHOGONAL 1e-6f
+#define SETTLED 1e-4f
 #define NEGLIGIBLE 1e-7f
 
 __device__ __forceinline__ float pair_sum(float x) {
@@ -17,8 +19,8 @@ __device__ __forceinline__ float pair_sum(float x) {
   return x;
 }
 
-// Makes rows p and q orthogonal by a rotation, if they are not; returns whether they were not. Every lane of a warp must
-// call this; with `active` false nothing is done.
+// Makes rows p and q orthogonal by a rotation, if they are not; returns whether they were far from it. Every lane of a
+// warp must call this; with `active` false nothing is done.
 __device__ __forceinline__ bool rotate(float* W, int p, int q, bool active, float negligible) {
   const int lane = threadIdx.x % PAIR_LANES;
   float4 a[QUADS], b[QUADS];
@@ -36,8 +38,7 @@ __device__ __forceinline__ bool rotate(float* W, int p, int q, bool active, floa
   aa = pair_sum(aa);
   bb = pair_sum(bb);
   ab = pair_sum(ab);
-  const bool needed = fminf(aa, bb) > negligible && ab * ab > ORTHOGONAL * ORTHOGONAL * aa * bb;
-  if (!needed) return false;
+  if (fminf(aa, bb) <= negligible || ab * ab <= ORTHOGONAL * ORTHOGONAL * aa * bb) return false;
   const float zeta = (bb - aa) / (2 * ab);
   const float t = copysignf(1 / (fabsf(zeta) + sqrtf(1 + zeta * zeta)), zeta);
   const float square = 1 + t * t;
@@ -52,7 +53,7 @@ __device__ __forceinline__ bool rotate(float* W, int p, int q, bool active, floa
     store4(W + p * LD + 4 * quad, make_float4(c * x.x - s * y.x, c * x.y - s * y.y, c * x.z - s * y.z, c * x.w - s * y.w));
     store4(W + q * LD + 4 * quad, make_float4(s * x.x + c * y.x, s * x.y + c * y.y, s * x.z + c * y.z, s * x.w + c * y.w));
   }
-  return true;
+  return ab * ab > SETTLED * SETTLED * aa * bb;
 }
 
 // Rotates the rows of a symmetric matrix W = U diag(lambda) U^T until they are orthogonal (Hestenes' one-sided method of
@@ -61,17 +62,17 @@ __device__ __forceinline__ void orthogonalise(float* W, float trace) {
   const float negligible = NEGLIGIBLE * trace * NEGLIGIBLE * trace;
   constexpr int AT_ONCE = THREADS / PAIR_LANES;
   for (int sweeps = 0; sweeps < MOST_SWEEPS; ++sweeps) {
-    bool rotated = false;
+    bool unsettled = false;
     for (int turn = 0; turn < EVEN - 1; ++turn) {
       for (int begin = 0; begin < PAIRS; begin += AT_ONCE) {
         const int k = begin + threadIdx.x / PAIR_LANES;
         // Everybody meets everybody once: row EVEN - 1 stays, and the others move in a circle.
         const int q = (turn + EVEN - 1 - k) % (EVEN - 1), p = k == 0 ? EVEN - 1 : (turn + k) % (EVEN - 1);
-        rotated |= rotate(W, p, q, k < PAIRS && p < D && q < D, negligible);
+        unsettled |= rotate(W, p, q, k < PAIRS && p < D && q < D, negligible);
       }
       __syncthreads();
     }
-    if (!__syncthreads_or(rotated)) break;
+    if (!__syncthreads_or(unsettled)) break;
   }
 }
 

@@ -7,7 +7,7 @@ typedef float Tile[4][4];
 __device__ __forceinline__ float4 load4(const float* at) { return *reinterpret_cast<const float4*>(at); }
 __device__ __forceinline__ void store4(float* at, float4 x) { *reinterpret_cast<float4*>(at) = x; }
 
-// The row and the column of tile t, counted along the columns of the upper triangle.
+// The row and the column of tile t, counted along the columns of the upper triangle: column c begins at c (c + 1) / 2.
 __device__ __forceinline__ int2 tile_place(int t) {
   int column = static_cast<int>((sqrtf(8.0f * t + 1.0f) - 1.0f) * 0.5f);
   if (column * (column + 1) / 2 > t) --column;

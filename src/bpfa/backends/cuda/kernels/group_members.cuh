@@ -42,9 +42,11 @@ __device__ __forceinline__ void condition(const Group& group, int count, float* 
   const float *const matrix = group.S(), *const noise = group.noise(), *const vector = group.vector(warp);
   const int* const columns = group.columns(warp);
   float *const L = group.factor(warp), *const inverse = group.inverses(warp);
-  for (int i = 0; i < count; ++i)
-    for (int j = lane; j <= i; j += 32)
-      L[packed(i) + j] = matrix[columns[i] * LD + columns[j]] + (Few && i == j ? noise[columns[i]] : 0.0f);
+  for (int t = lane; t < packed(count); t += 32) {
+    const int2 place = tile_place(t);
+    const int row = columns[place.y], column = columns[place.x];
+    L[t] = matrix[row * LD + column] + (Few && row == column ? noise[row] : 0.0f);
+  }
   for (int j = lane; j < count; j += 32) L[packed(count) + j] = vector[columns[j]];
   __syncwarp();
   warp_cholesky(L, count, count + 1, inverse, Few ? group.round.smallest_pivot : 1e-12f, lane);
@@ -55,25 +57,43 @@ __device__ __forceinline__ void condition(const Group& group, int count, float* 
     if (d >= PADDED) continue;
     const float2 scale = *reinterpret_cast<const float2*>(noise + d);
     float2 m = make_float2(0, 0), v = make_float2(0, 0);
-    for (int i = 0; i < count; ++i) {
-      const int column = columns[i];
-      const float* const row = L + packed(i);
-      float2 b = *reinterpret_cast<const float2*>(matrix + column * LD + d);
-      if (!Few) b = make_float2((d == column) - b.x * scale.x, (d + 1 == column) - b.y * scale.y);
-#pragma unroll 4
-      for (int j = 0; j < i; ++j) {
-        const float factor = row[j];
-        const float2 before = *reinterpret_cast<const float2*>(rows + j * LD + d);
-        b.x -= factor * before.x;
-        b.y -= factor * before.y;
+    // Four rows of B at a time, so that each of the rows before them is read once for all four.
+    for (int begin = 0; begin < count; begin += 4) {
+      float2 b[4];
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const int column = columns[min(begin + t, count - 1)];
+        b[t] = *reinterpret_cast<const float2*>(matrix + column * LD + d);
+        if (!Few) b[t] = make_float2((d == column) - b[t].x * scale.x, (d + 1 == column) - b[t].y * scale.y);
       }
-      b.x *= inverse[i];
-      b.y *= inverse[i];
-      *reinterpret_cast<float2*>(rows + i * LD + d) = b;
-      m.x += z[i] * b.x;
-      m.y += z[i] * b.y;
-      v.x += b.x * b.x;
-      v.y += b.y * b.y;
+      const float* const row[4] = {L + packed(begin), L + packed(begin + 1), L + packed(begin + 2),
+                                   L + packed(begin + 3)};
+#pragma unroll 4
+      for (int j = 0; j < begin; ++j) {
+        const float2 before = *reinterpret_cast<const float2*>(rows + j * LD + d);
+#pragma unroll
+        for (int t = 0; t < 4; ++t) {
+          b[t].x -= row[t][j] * before.x;
+          b[t].y -= row[t][j] * before.y;
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const int i = begin + t;
+        if (i >= count) break;
+#pragma unroll
+        for (int u = 0; u < t; ++u) {
+          b[t].x -= row[t][begin + u] * b[u].x;
+          b[t].y -= row[t][begin + u] * b[u].y;
+        }
+        b[t].x *= inverse[i];
+        b[t].y *= inverse[i];
+        *reinterpret_cast<float2*>(rows + i * LD + d) = b[t];
+        m.x += z[i] * b[t].x;
+        m.y += z[i] * b[t].y;
+        v.x += b[t].x * b[t].x;
+        v.y += b[t].y * b[t].y;
+      }
     }
     mean[e].x += Few ? m.x : -m.x;
     mean[e].y += Few ? m.y : -m.y;

@@ -48,8 +48,7 @@ constexpr int AT_SEEN = AT_DIAGONAL + LD;
 constexpr int AT_PIVOTS = AT_SEEN + LD;
 constexpr int AT_INVERSES = AT_PIVOTS + 2 * LD;
 constexpr int AT_VALUES = AT_INVERSES + WARPS * LD;
-constexpr int AT_LOGS = AT_VALUES + 2 * LD;
-constexpr int AT_COLUMNS = AT_LOGS + 2 * LD;
+constexpr int AT_COLUMNS = AT_VALUES + 2 * LD;
 constexpr int AT_CHOICE = AT_COLUMNS + WARPS * round_up(D, 4);
 constexpr int AT_X = AT_CHOICE + 4;
 
@@ -88,7 +87,6 @@ struct Group {
   __device__ float* pivots() const { return memory + AT_PIVOTS; }
   __device__ float* inverses(int warp) const { return memory + AT_INVERSES + warp * LD; }
   __device__ double* values() const { return reinterpret_cast<double*>(memory + AT_VALUES); }
-  __device__ double* logs() const { return reinterpret_cast<double*>(memory + AT_LOGS); }
   __device__ int* columns(int warp) const {
     return reinterpret_cast<int*>(memory + AT_COLUMNS) + warp * round_up(D, 4);
   }

@@ -72,7 +72,7 @@ __device__ __forceinline__ void low_rank(const Group& group, float rest) {
 // The number of features with the best odds, given the eigenvalues.
 __device__ __forceinline__ int best_rank(const Group& group) {
   const double* const values = group.values();
-  double *const logs = group.logs(), *const scores = reinterpret_cast<double*>(group.pivots());
+  double *const logs = reinterpret_cast<double*>(group.products()), *const scores = reinterpret_cast<double*>(group.pivots());
   const double floor = group.round.floor, rows_worth = max(group.M, 2), penalty = log(rows_worth) / 2;
   for (int j = threadIdx.x; j < D; j += THREADS) logs[j] = log(values[j]);
   __syncthreads();
