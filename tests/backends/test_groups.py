@@ -116,6 +116,21 @@ def test_the_kernel_is_the_specification(kernels, observed, full, n_members, n_c
     np.testing.assert_allclose(found.residuals, expected.residuals, rtol=2e-2, atol=2e-3)
 
 
+@pytest.mark.parametrize("n_columns", [16, 40])
+def test_features_of_equal_strength(kernels, n_columns):
+    """Waves of all phases have two features with the same eigenvalue; equal rows have none."""
+    phases = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    rows = np.cos(2 * np.pi * np.arange(n_columns) / 8 + phases[:, None]).astype(np.float32)
+    for scale, rank in ((1.0, 2), (0.0, 0)):
+        flat = (1 + scale * rows).ravel()
+        windows = Windows(flat, flat, np.ones(flat.size, np.uint8), np.arange(n_columns)[None])
+        first, model = np.arange(24)[None] * n_columns, model_of(n_columns, noise=0.01)
+        expected, found = (k.fit_members(windows, first, 24, model) for k in (NumpyGroups(), kernels))
+        assert found.ranks.tolist() == expected.ranks.tolist() == [rank]
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(found.variance, expected.variance, rtol=2e-2)
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_groups_of_many_columns(kernels, full):
     """A GPU keeps such a group in its main memory, because its shared memory is too small."""

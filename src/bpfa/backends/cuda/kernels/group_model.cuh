@@ -95,28 +95,6 @@ __device__ __forceinline__ int best_rank(const Group& group) {
   return *group.choice();
 }
 
-// The features of the first iteration: leading eigenvectors of the covariance.
-__device__ __forceinline__ void leading_features(Group& group) {
-  float *const W = group.S(), *const features = group.features(), *const products = group.products();
-  const float trace = trace_of(group.covariance());
-  for (int i = threadIdx.x; i < D * TILES; i += THREADS) {
-    const int at = i / TILES * LD + 4 * (i % TILES);
-    store4(W + at, load4(group.covariance() + at));
-  }
-  __syncthreads();
-  symmetric_eigen(W, trace, group.pivots(), group.values(), features, group.round.floor);
-  group.rank = best_rank(group);
-  double sum = 0;
-  for (int j = group.rank; j < D; ++j) sum += group.values()[j];
-  const float rest = static_cast<float>(sum / (D - group.rank));
-  for (int i = threadIdx.x; i < group.rank * PADDED; i += THREADS) {
-    const int k = i / PADDED, d = i % PADDED;
-    products[k * LD + d] = features[k * LD + d] * (static_cast<float>(group.values()[k]) - rest);
-  }
-  __syncthreads();
-  low_rank(group, rest);
-}
-
 // Makes the rows of P orthonormal by a triangular factor of their products.
 __device__ __forceinline__ void orthonormalise(const Group& group, float* P) {
   float *const gram = group.factors(), *const inverse = group.inverses(0);
@@ -174,6 +152,24 @@ __device__ __forceinline__ void next_features(Group& group) {
   low_rank(group, rest + group.round.floor);
 }
 
+// The leading eigenvectors of the covariance, as many as have the best odds.
+__device__ __forceinline__ void leading_features(Group& group) {
+  float *const A = group.S(), *const diagonal = group.inverses(0), *const beside = group.vector(0);
+  float* const scales = group.vector(1);
+  float2* const pairs = reinterpret_cast<float2*>(group.vector(2));
+  const float trace = trace_of(group.covariance()), floor = group.round.floor;
+  for (int i = threadIdx.x; i < D * TILES; i += THREADS) {
+    const int at = i / TILES * LD + 4 * (i % TILES);
+    store4(A + at, load4(group.covariance() + at));
+  }
+  __syncthreads();
+  tridiagonalise(A, trace, diagonal, beside, scales, group.pivots());
+  bisect(diagonal, beside, pairs, trace, group.values(), floor);
+  group.rank = best_rank(group);
+  leading_vectors(A, pairs, beside, scales, group.values(), floor, trace, group.rank, group.products(),
+                  group.features());
+}
+
 // The covariance S of the rows; the number of features is decided in the first iteration.
 __device__ __forceinline__ void model(Group& group, int iteration) {
   if (!group.round.log_prior) {
@@ -183,9 +179,10 @@ __device__ __forceinline__ void model(Group& group, int iteration) {
           group.covariance()[row * LD + column] + (row == column ? group.round.floor : 0.0f);
     }
     __syncthreads();
-  } else if (iteration == 0) {
-    leading_features(group);
-  } else {
-    next_features(group);
+    return;
   }
+  if (iteration == 0) leading_features(group);
+  // A step of orthogonal iteration leaves eigenvectors as they are, and makes up for those that inverse iteration cannot
+  // tell apart.
+  next_features(group);
 }
