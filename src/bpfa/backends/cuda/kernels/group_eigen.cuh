@@ -1,6 +1,6 @@
-// Eigenvalues and leading eigenvectors of a symmetric, positive semidefinite matrix by the threads of a block: the matrix
-// is made tridiagonal by reflections, all eigenvalues are found by bisection, and those eigenvectors that are wanted by
-// inverse iteration.
+// Eigenvalues and leading eigenvectors of a symmetric, positive semidefinite matrix by the threads of a block: the
+// matrix is made tridiagonal by reflections, all eigenvalues are found by bisection, and those eigenvectors that are
+// wanted by inverse iteration.
 #pragma once
 #include "group_linear.cuh"
 
@@ -41,9 +41,9 @@ __device__ __forceinline__ float2 reflection_of(float first, float square, float
   return make_float2(alpha, 1 / (square - first * alpha));
 }
 
-// Reduces the symmetric matrix A to a tridiagonal one, T = Q^T A Q. Row k of A becomes what it was when it was reflected.
-// `diagonal` gets the diagonal of T, `beside` the numbers beside it, and `scales` the factors of the reflections. The
-// matrix is held in registers; `product` has room for a row.
+// Reduces the symmetric matrix A to a tridiagonal one, T = Q^T A Q. Row k of A becomes what it was when it was
+// reflected. `diagonal` gets the diagonal of T, `beside` the numbers beside it, and `scales` the factors of the
+// reflections. The matrix is held in registers; `product` has room for a row.
 __device__ __forceinline__ void tridiagonalise(float* A, float trace, float* diagonal, float* beside, float* scales,
                                                float* product) {
   const int lane = threadIdx.x % ROW_GROUP, group = threadIdx.x / ROW_GROUP;
@@ -125,8 +125,8 @@ __device__ __forceinline__ void tridiagonalise(float* A, float trace, float* dia
   __syncthreads();
 }
 
-// The eigenvalues of the tridiagonal matrix in descending order, plus `floor`. `pairs` has room for D pairs: the diagonal,
-// and the square of the number beside it.
+// The eigenvalues of the tridiagonal matrix in descending order, plus `floor`. `pairs` has room for D pairs: the
+// diagonal, and the square of the number beside it.
 __device__ __forceinline__ void bisect(const float* diagonal, const float* beside, float2* pairs, float trace,
                                        double* values, float floor) {
   // A square that is not zero makes the count right after a pivot that is zero.

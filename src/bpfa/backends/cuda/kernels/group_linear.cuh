@@ -136,7 +136,8 @@ constexpr int SLOTS = (UPPER_TILES + THREADS - 1) / THREADS;
 
 // Stores row 4 block + within of the matrix that is being inverted, for all threads to see.
 template <int Within>
-__device__ __forceinline__ void publish(float* row, const Tile (&tiles)[SLOTS], const int2 (&places)[SLOTS], int block) {
+__device__ __forceinline__ void publish(float* row, const Tile (&tiles)[SLOTS], const int2 (&places)[SLOTS],
+                                        int block) {
 #pragma unroll
   for (int s = 0; s < SLOTS; ++s) {
     const Tile& tile = tiles[s];

@@ -8,10 +8,10 @@ constexpr int LANE_PAIRS = (PADDED + 63) / 64;
 
 // Where what groups say of their members is stored; null pointers for what is not wanted.
 struct Output {
-  const int* slots;          // where the terms of a member are stored
-  float4* terms;             // D for each slot: weight, and weight times shift, its square, and variance
-  int n_kept;                // of how many members of a group the mean and the variance are wanted
-  float *mean, *variance;    // D for each of these
+  const int* slots;        // where the terms of a member are stored
+  float4* terms;           // D for each slot: weight, and weight times shift, its square, and variance
+  int n_kept;              // of how many members of a group the mean and the variance are wanted
+  float *mean, *variance;  // D for each of these
 };
 
 // A member of which less than half is observed is completed from what is observed, another one by way of what is
@@ -66,8 +66,9 @@ __device__ __forceinline__ void condition(const Group& group, int count, float* 
         b[t] = *reinterpret_cast<const float2*>(matrix + column * LD + d);
         if (!Few) b[t] = make_float2((d == column) - b[t].x * scale.x, (d + 1 == column) - b[t].y * scale.y);
       }
-      const float* const row[4] = {L + packed(begin), L + packed(begin + 1), L + packed(begin + 2),
-                                   L + packed(begin + 3)};
+      const float* row[4];
+#pragma unroll
+      for (int t = 0; t < 4; ++t) row[t] = L + packed(min(begin + t, count));
 #pragma unroll 4
       for (int j = 0; j < begin; ++j) {
         const float2 before = *reinterpret_cast<const float2*>(rows + j * LD + d);

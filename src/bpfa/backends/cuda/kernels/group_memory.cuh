@@ -2,9 +2,9 @@
 #pragma once
 #include "common.cuh"
 
-// COLUMNS is the number D of columns, THREADS that of the threads that fit a group, and BLOCKS that of the groups that a
-// multiprocessor fits at a time. With SCRATCH=1 the memory of a block is a part of the device's memory, for groups that
-// are too large for shared memory.
+// COLUMNS is the number D of columns, THREADS that of the threads that fit a group, and BLOCKS that of the groups that
+// a multiprocessor fits at a time. With SCRATCH=1 the memory of a block is a part of the device's memory, for groups
+// that are too large for shared memory.
 #ifndef THREADS
 #define THREADS 256
 #endif
@@ -17,8 +17,8 @@
 
 constexpr int D = COLUMNS;
 constexpr int WARPS = THREADS / 32;
-// Products of matrices are computed in tiles of 4 x 4. Rows have LD numbers, a multiple of four; it is not a multiple of
-// the 32 banks of shared memory, so that the same column of several rows can be read at once.
+// Products of matrices are computed in tiles of 4 x 4. Rows have LD numbers, a multiple of four; it is not a multiple
+// of the 32 banks of shared memory, so that the same column of several rows can be read at once.
 constexpr int TILES = (D + 3) / 4;
 constexpr int PADDED = 4 * TILES;
 constexpr int LD = PADDED % 32 == 0 ? PADDED + 4 : PADDED;

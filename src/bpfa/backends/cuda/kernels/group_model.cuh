@@ -72,7 +72,8 @@ __device__ __forceinline__ void low_rank(const Group& group, float rest) {
 // The number of features with the best odds, given the eigenvalues.
 __device__ __forceinline__ int best_rank(const Group& group) {
   const double* const values = group.values();
-  double *const logs = reinterpret_cast<double*>(group.products()), *const scores = reinterpret_cast<double*>(group.pivots());
+  double *const logs = reinterpret_cast<double*>(group.products()), *const scores =
+                                                                        reinterpret_cast<double*>(group.pivots());
   const double floor = group.round.floor, rows_worth = max(group.M, 2), penalty = log(rows_worth) / 2;
   for (int j = threadIdx.x; j < D; j += THREADS) logs[j] = log(values[j]);
   __syncthreads();
@@ -175,14 +176,13 @@ __device__ __forceinline__ void model(Group& group, int iteration) {
   if (!group.round.log_prior) {
     for (int i = threadIdx.x; i < D * PADDED; i += THREADS) {
       const int row = i / PADDED, column = i % PADDED;
-      group.S()[row * LD + column] =
-          group.covariance()[row * LD + column] + (row == column ? group.round.floor : 0.0f);
+      group.S()[row * LD + column] = group.covariance()[row * LD + column] + (row == column ? group.round.floor : 0.0f);
     }
     __syncthreads();
     return;
   }
   if (iteration == 0) leading_features(group);
-  // A step of orthogonal iteration leaves eigenvectors as they are, and makes up for those that inverse iteration cannot
-  // tell apart.
+  // A step of orthogonal iteration leaves eigenvectors as they are, and makes up for those that inverse iteration
+  // cannot tell apart.
   next_features(group);
 }

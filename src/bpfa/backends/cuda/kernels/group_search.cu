@@ -79,7 +79,8 @@ __device__ inline uint2 last_chosen(const unsigned* scores, int n_candidates, in
   for (int bit = 31 - __clz(n_candidates); bit >= 0; --bit) {
     const unsigned trial = index | 1u << bit;
     int count = 0;
-    for (int c = threadIdx.x; c < n_candidates; c += SEARCH_THREADS) count += scores[c] == value && static_cast<unsigned>(c) < trial;
+    for (int c = threadIdx.x; c < n_candidates; c += SEARCH_THREADS)
+      count += scores[c] == value && static_cast<unsigned>(c) < trial;
     if (block_sum(count, partial, turn++) < wanted) index = trial;
   }
   __syncthreads();

@@ -32,8 +32,8 @@ __device__ __forceinline__ void gather(const Group& group) {
   __syncthreads();
 }
 
-// Fits all groups. `first` has n_members numbers for each, -1 after the last member. `residuals` are, for each group and
-// column, the squared residuals of the observed entries and what is expected of them in units of the noise.
+// Fits all groups. `first` has n_members numbers for each, -1 after the last member. `residuals` are, for each group
+// and column, the squared residuals of the observed entries and what is expected of them in units of the noise.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     fit_groups(const float* current, const float* seen, const unsigned char* observed, const int64* offsets,
                const int64* first, int64 n_groups, int n_members, const float* noise, const double* log_prior,
@@ -46,8 +46,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   extern __shared__ float4 shared_memory[];
   float* const memory = reinterpret_cast<float*>(shared_memory);
 #endif
-  const Round round = {current, seen, observed, offsets, noise, log_prior, prior, static_cast<float>(prior_rows),
-                       static_cast<float>(floor), static_cast<float>(weight_share), static_cast<float>(smallest_pivot),
+  const Round round = {current,
+                       seen,
+                       observed,
+                       offsets,
+                       noise,
+                       log_prior,
+                       prior,
+                       static_cast<float>(prior_rows),
+                       static_cast<float>(floor),
+                       static_cast<float>(weight_share),
+                       static_cast<float>(smallest_pivot),
                        n_iterations};
   const Output output = {slots, terms, n_kept, mean, variance};
   for (int64 number = blockIdx.x; number < n_groups; number += gridDim.x) {
