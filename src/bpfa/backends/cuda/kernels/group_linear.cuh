@@ -124,7 +124,7 @@ __device__ __forceinline__ void warp_cholesky(float* L, int n, int n_rows, float
           inverse[k] = scale;
         }
       }
-      // No lane may still read the diagonal of the pivot's row: it does not, because j < k.
+      // Other lanes may still read the pivot's row, but only the numbers before column k.
       if (i < n_rows) L[packed(i) + k] = sum * scale;
     }
     __syncwarp();
