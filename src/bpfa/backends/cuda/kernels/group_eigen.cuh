@@ -33,17 +33,17 @@ __device__ __forceinline__ float4 reflection4(const float* row, int quad, int k,
                      reflection(x.z, 4 * quad + 2, k, alpha), reflection(x.w, 4 * quad + 3, k, alpha));
 }
 
-// What the reflection of a row is: alpha, the number that is left of it beside the diagonal, and the factor of the
-// product of the vector with itself. A row of rounding errors is not reflected.
+// The reflection of a row v: alpha, the number next to the diagonal that is left of it, and the factor s of the
+// reflection I - s v v^T. A row that consists of rounding errors is not reflected.
 __device__ __forceinline__ float2 reflection_of(float first, float square, float negligible) {
   if (square <= negligible) return make_float2(first, 0.0f);
   const float alpha = copysignf(sqrtf(square), -first);
   return make_float2(alpha, 1 / (square - first * alpha));
 }
 
-// Reduces the symmetric matrix A to a tridiagonal one, T = Q^T A Q. Row k of A becomes what it was when it was
-// reflected. `diagonal` gets the diagonal of T, `beside` the numbers beside it, and `scales` the factors of the
-// reflections. The matrix is held in registers; `product` has room for a row.
+// Reduces the symmetric matrix A to a tridiagonal one, T = Q^T A Q. Row k of A is left as it was when it was reflected.
+// `diagonal` gets the diagonal of T, `beside` the numbers next to it, and `scales` the factors of the reflections. The
+// matrix is held in registers; `product` has room for a row.
 __device__ __forceinline__ void tridiagonalise(float* A, float trace, float* diagonal, float* beside, float* scales,
                                                float* product) {
   const int lane = threadIdx.x % ROW_GROUP, group = threadIdx.x / ROW_GROUP;
