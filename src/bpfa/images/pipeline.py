@@ -331,7 +331,7 @@ def refine_by_groups(
         restored,
         np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
         plan.groups,
-        backend_of(model.settings_.device).groups,
+        backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
         restore_without=restore_without,
         stream=model.settings_.stream.child("groups"),
