@@ -41,7 +41,8 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-EPOCHS = 10
+# With sparse columns the fewest are needed, because the table has few rows, and so the features few entries.
+EPOCHS, PRINCIPAL_COLUMN_STEPS = 10, 20
 PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
