@@ -127,8 +127,9 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
-        few = settings.sparse == "columns" and settings.init == "principal"
-        fewest = defaults.PRINCIPAL_COLUMN_STEPS if few else defaults.PRINCIPAL_STEPS
+        fewest = defaults.PRINCIPAL_STEPS
+        if settings.sparse == "columns":
+            fewest = defaults.column_steps(n_rows, settings.batch_size)
     elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)

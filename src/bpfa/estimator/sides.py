@@ -45,8 +45,10 @@ FEWEST_ROWS = 20
 # that many; otherwise it is of the same shape as the table, on which the outcome depends. The last number is
 # the share of its entries that is hidden.
 MOST_TRIED, FEWEST_TRIED_ROWS, HIDDEN_SHARE = 150_000, 50, 0.1
+# Its factors are counted anew if it has less than this share of the entries of the table.
+LARGE_SHARE = 0.5
 # The steps of each fit of a trial, and the draws that predict.
-N_STEPS, N_DRAWS = 15, 10
+N_STEPS, N_DRAWS = 10, 5
 
 
 def chosen_side(found: Findings, resumed: Resumed | None) -> str:
@@ -178,8 +180,9 @@ def _part(found: Findings) -> _Part:
     values, observed = whole.values[:, chosen], whole.observed[:, chosen]
     hidden = (rng.random(observed.shape) < HIDDEN_SHARE) & observed
     seen, n_factors = observed & ~hidden, found.n_factors
-    if (n_rows, n_columns) != (rows.n_rows, rows.n_columns) and found.parameters.n_components is None:
-        # A part of a table does not show as many factors as the whole of it.
+    is_small = n_rows * n_columns < LARGE_SHARE * rows.n_rows * rows.n_columns
+    if is_small and found.parameters.n_components is None:
+        # A small part of a table does not show as many factors as the whole of it.
         largest = min(n_factors, defaults.most_components(n_rows, n_columns))
         n_factors = component_count(ArrayRows(values, ~seen), largest, stream.child("count"))
     return _Part(values, seen, hidden, found.scale_of_rows.noise_ratio[ids], n_factors)

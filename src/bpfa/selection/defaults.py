@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "SWEEPS",
+    "column_steps",
     "default_batch_size",
     "default_features",
     "default_held_out",
@@ -41,8 +42,8 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# With sparse columns the fewest are needed, because the table has few rows, and so the features few entries.
-EPOCHS, PRINCIPAL_COLUMN_STEPS = 10, 20
+# With sparse columns, COLUMN_EPOCHS epochs from components are enough even if they have fewer steps than that.
+EPOCHS, COLUMN_EPOCHS = 10, 20
 PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
@@ -114,6 +115,19 @@ def default_batch_size(n_rows: int) -> int:
 def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
     """Return the number of steps of ten epochs, but at least `fewest`."""
     return max(fewest, EPOCHS * -(-n_rows // batch_size))
+
+
+def column_steps(n_columns: int, batch_size: int) -> int:
+    """Return the fewest steps of a fit with sparse columns that starts from components.
+
+    They are those of 20 epochs, but at most 100. A batch consists of columns of the table.
+
+    Examples
+    --------
+    >>> column_steps(1000, 1000), column_steps(3000, 1024), column_steps(20_000, 1024)
+    (20, 60, 100)
+    """
+    return min(PRINCIPAL_STEPS, COLUMN_EPOCHS * -(-n_columns // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:
