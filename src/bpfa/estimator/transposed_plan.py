@@ -19,7 +19,7 @@ from bpfa.fitting.plan import SCORED_ROWS, HeldOut, Plan, Standing
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import GlobalPosterior
-from bpfa.prediction.loadings import column_loadings, model_of_rows
+from bpfa.prediction.loadings import column_loadings, model_of_rows, new_entry_noise
 from bpfa.selection import defaults
 
 __all__ = ["plan_transposed_fit"]
@@ -113,10 +113,11 @@ def _conversion(rows: StandardisedRows, scale: Scale, n_jobs: int | None) -> Cal
             settings.stream.child("loadings"),
             joint=form == "joint" and algorithm.draws_z_given_globals,
         )
+        noise = new_entry_noise(loadings, by_column=settings.noise == "columns")
         return replace(
             outcome,
             scale=scale,
-            posterior=model_of_rows(loadings, posterior),
+            posterior=model_of_rows(loadings, posterior, noise),
             # Training continues with the transposed model.
             last=posterior if outcome.last is None else outcome.last,
             n_rows_seen=rows.n_columns,

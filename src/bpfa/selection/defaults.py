@@ -42,7 +42,7 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# With sparse columns, COLUMN_EPOCHS epochs from components are enough even if they have fewer steps than that.
+# With sparse columns, COLUMN_EPOCHS epochs from components are enough, even if that is fewer steps.
 EPOCHS, COLUMN_EPOCHS = 10, 20
 PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
