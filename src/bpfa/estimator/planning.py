@@ -129,7 +129,8 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     if principal and not settings.most_features:
         fewest = defaults.PRINCIPAL_STEPS
         if settings.sparse == "columns":
-            fewest = defaults.column_steps(n_rows, settings.batch_size)
+            rotated = settings.init == "rotated"
+            fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
     elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)

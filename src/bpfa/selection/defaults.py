@@ -42,8 +42,9 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# With sparse columns, COLUMN_EPOCHS epochs from components are enough, even if that is fewer steps.
-EPOCHS, COLUMN_EPOCHS = 10, 20
+# With sparse columns fewer steps are enough: so many from principal components, and so many epochs
+# from rotated ones.
+EPOCHS, PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 10, 20, 20
 PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
@@ -117,17 +118,22 @@ def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
     return max(fewest, EPOCHS * -(-n_rows // batch_size))
 
 
-def column_steps(n_columns: int, batch_size: int) -> int:
+def column_steps(n_columns: int, batch_size: int, *, rotated: bool) -> int:
     """Return the fewest steps of a fit with sparse columns that starts from components.
 
-    They are those of 20 epochs, but at most 100. A batch consists of columns of the table.
+    They are 20 steps from principal components, and from rotated components those of 20 epochs, but at most
+    100. A batch consists of columns of the table.
 
     Examples
     --------
-    >>> column_steps(1000, 1000), column_steps(3000, 1024), column_steps(20_000, 1024)
-    (20, 60, 100)
+    >>> column_steps(3000, 1024, rotated=False), column_steps(3000, 1024, rotated=True)
+    (20, 60)
+    >>> column_steps(20_000, 1024, rotated=True)
+    100
     """
-    return min(PRINCIPAL_STEPS, COLUMN_EPOCHS * -(-n_columns // batch_size))
+    if not rotated:
+        return PRINCIPAL_COLUMN_STEPS
+    return min(PRINCIPAL_STEPS, ROTATED_COLUMN_EPOCHS * -(-n_columns // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:
