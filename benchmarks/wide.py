@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks import wide_methods
 from benchmarks.baselines import Imputed
-from benchmarks.command import parser_with_data, row_of_process, screen_table
+from benchmarks.command import parser_with_data, peak_megabytes, row_of_process, screen_table
 from benchmarks.pages import SECTIONS
 from benchmarks.wide_tables import FILES, TABLES, load
 from experiments import Array
@@ -26,7 +26,7 @@ from experiments.markdown import table
 from experiments.scores import gaussian_scores
 from experiments.tables import SOURCES
 
-HEADINGS = ("", "MSE", "log-likelihood", "95 % covers", "seconds", "")
+HEADINGS = ("", "MSE", "log-likelihood", "95 % covers", "seconds", "MiB", "")
 
 
 def bpfa_contestant(sparse: str) -> Callable[[Array, int], Imputed]:
@@ -117,22 +117,26 @@ def run(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
 
 
 def row(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
-    """Run a contestant in this process; return its scores and its seconds including imports."""
+    """Run a contestant in this process; return its scores, its processor time and its memory.
+
+    Processor time does not depend on what else the machine does. It includes imports.
+    """
     task = load(name, arguments.data, arguments.seed, arguments.most_columns)
-    began = time.perf_counter()
+    before, began = peak_megabytes(), time.process_time()
     imputed = CONTESTANTS[contestant](task.train, arguments.seed)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
+    megabytes = peak_megabytes() - before
     scores = gaussian_scores(task.truth, imputed.mean[task.hidden], imputed.std[task.hidden])
     if not contestant.startswith("bpfa"):
         # One deviation for all entries says how large errors are, but predicts no interval.
         del scores["coverage"]
-    return scores | {"seconds": seconds, "note": imputed.note}
+    return scores | {"seconds": seconds, "megabytes": megabytes, "note": imputed.note}
 
 
 def cells(result: dict) -> list[str]:
     """Return a row of the table, for the screen and for the page."""
     if "mse" not in result:
-        return [result["contestant"], "", "", "", "", result["note"]]
+        return [result["contestant"], "", "", "", "", "", result["note"]]
     coverage = f"{result['coverage']:.1%}" if "coverage" in result else ""
     return [
         result["contestant"],
@@ -140,6 +144,7 @@ def cells(result: dict) -> list[str]:
         f"{result['log_likelihood']:.4f}",
         coverage,
         f"{result['seconds']:.1f}",
+        f"{result['megabytes']:,.0f}",
         result["note"],
     ]
 
