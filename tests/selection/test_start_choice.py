@@ -1,5 +1,7 @@
 """Data in which each row has a few of many features gets a start of its own, and other data does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -227,3 +229,15 @@ def test_a_short_fit_that_fails_is_not_better(monkeypatch):
 
     monkeypatch.setattr("bpfa.selection.start_trial.train", fail)
     assert start_of(sparse_rows())[1] == "principal"
+
+
+@pytest.mark.parametrize(
+    ("init", "n_columns", "steps"),
+    [("principal", 1000, 20), ("principal", 5000, 50), ("rotated", 1000, 20), ("rotated", 4000, 80)],
+)
+def test_steps_of_a_fit_with_sparse_columns(init, n_columns, steps):
+    """It has ten epochs, but at least 20 steps, or 20 epochs of up to 100 steps from rotated components."""
+    parameters = check_parameters({})
+    settings = replace(first_settings(parameters, n_columns, 60), sparse="columns")
+    settings = completed_settings(settings, parameters, Start(10, init), n_columns, 60)
+    assert fit_limits(parameters, settings, n_columns, 60).max_steps == steps

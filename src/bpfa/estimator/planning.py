@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
 from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
+
+if TYPE_CHECKING:
+    from bpfa.estimator.findings import Findings
 
 __all__ = [
     "Seen",
@@ -125,6 +128,9 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
         fewest = defaults.PRINCIPAL_STEPS
+        if settings.sparse == "columns":
+            rotated = settings.init == "rotated"
+            fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
     elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
@@ -161,20 +167,17 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
     return Seen(table, settings, data_digest(table.rows, sample), visible)
 
 
-def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
+def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
     """Return the plan of a fit to a whole data set.
 
     Parameters
     ----------
-    seen : Seen
-        As returned by `look_at`.
-    parameters : Parameters
-        Checked parameters.
+    found : Findings
+        What is found out about the data set before the fit.
     resumed : Resumed or None
         A saved fit that this one continues.
-    n_jobs : int or None
-        Number of threads.
     """
+    seen, parameters = found.seen, found.parameters
     visible, scale, sketch, spared = seen.visible
     settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
     if resumed is not None:
@@ -183,9 +186,9 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
         scale, standing = resumed.scale, resumed.standing()
     else:
-        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = found.start_of_rows
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = with_column_noise(visible, scale, settings), Standing()
+        scale, standing = found.scale_with(start.n_features), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -199,7 +202,7 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
-        n_jobs=n_jobs,
+        n_jobs=found.n_jobs,
     )
 
 
@@ -278,8 +281,29 @@ def chosen_start(
     n_jobs: int | None,
     *,
     try_sparse: bool,
+    try_many: bool = True,
+    n_factors: int | None = None,
 ) -> Start:
-    """Return the number of features and their start: those that the user sets, or a choice by the data."""
+    """Return the number of features and their start: those that the user sets, or a choice by the data.
+
+    Parameters
+    ----------
+    visible : Rows
+        The data without the entries that are held out.
+    scale : Scale
+        Mean and scale of its columns.
+    parameters : Parameters
+    settings : Settings
+    n_rows : int
+        Number of rows of the whole data set.
+    n_jobs : int or None
+    try_sparse : bool
+        Whether sparse starts are tried, unless the user has chosen a start.
+    try_many : bool
+        Whether a start with more features than columns is one of them.
+    n_factors : int, optional
+        The number of common factors, if it is known already.
+    """
     if parameters.n_components is not None:
         return Start(parameters.n_components, settings.init)
     # The benefit of the sparse start has been measured for fits of this kind only.
@@ -291,7 +315,9 @@ def chosen_start(
         StandardisedRows(visible, scale.mean, scale.scale),
         settings,
         defaults.most_components(n_rows, visible.n_columns),
+        n_factors=n_factors,
         sparse_dropout=sparse_dropout,
+        try_many=try_many,
         n_jobs=n_jobs,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "SWEEPS",
+    "column_steps",
     "default_batch_size",
     "default_features",
     "default_held_out",
@@ -41,7 +42,9 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-EPOCHS = 10
+# With sparse columns fewer steps are enough: so many from principal components, and so many epochs
+# from rotated ones.
+EPOCHS, PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 10, 20, 20
 PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
 
 
@@ -113,6 +116,24 @@ def default_batch_size(n_rows: int) -> int:
 def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
     """Return the number of steps of ten epochs, but at least `fewest`."""
     return max(fewest, EPOCHS * -(-n_rows // batch_size))
+
+
+def column_steps(n_columns: int, batch_size: int, *, rotated: bool) -> int:
+    """Return the fewest steps of a fit with sparse columns that starts from components.
+
+    They are 20 steps from principal components, and from rotated components those of 20 epochs, but at most
+    100. A batch consists of columns of the table.
+
+    Examples
+    --------
+    >>> column_steps(3000, 1024, rotated=False), column_steps(3000, 1024, rotated=True)
+    (20, 60)
+    >>> column_steps(20_000, 1024, rotated=True)
+    100
+    """
+    if not rotated:
+        return PRINCIPAL_COLUMN_STEPS
+    return min(PRINCIPAL_STEPS, ROTATED_COLUMN_EPOCHS * -(-n_columns // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:

@@ -31,7 +31,9 @@ def choose_start(
     settings: Settings,
     largest: int,
     *,
+    n_factors: int | None = None,
     sparse_dropout: float | None = None,
+    try_many: bool = True,
     n_jobs: int | None = None,
 ) -> Start:
     """Return the number of features and the start that suit the data.
@@ -44,16 +46,21 @@ def choose_start(
         Those of the fit; the number of features is not used.
     largest : int
         The largest number of common factors to consider.
+    n_factors : int, optional
+        The number of common factors, if it is known already.
     sparse_dropout : float, optional
         If given, a trial decides whether rows use only some of the features; where these outnumber the
         columns, the chains of the trial do not see this share of a row's entries. Otherwise all features
         start as `settings` says.
+    try_many : bool
+        Whether the trial includes a start with more features than columns.
     n_jobs : int, optional
         Number of threads.
     """
-    n_factors = component_count(rows, largest, settings.stream.child("count"))
+    if n_factors is None:
+        n_factors = component_count(rows, largest, settings.stream.child("count"))
     dense = Start(n_factors, settings.init)
-    n_many = defaults.sparse_components(rows.n_columns)
+    n_many = defaults.sparse_components(rows.n_columns) if try_many else 0
     try_rotated = defaults.rotation_is_tried(n_factors, rows.n_columns)
     too_few_rows = rows.n_rows < defaults.SPARSE_MIN_ROWS
     if sparse_dropout is None or too_few_rows or not (n_many or try_rotated):
