@@ -53,11 +53,10 @@ def choose_start(
     """
     n_factors = component_count(rows, largest, settings.stream.child("count"))
     dense = Start(n_factors, settings.init)
+    if sparse_dropout is None or not defaults.start_is_tried(rows.n_rows, n_factors, rows.n_columns):
+        return dense
     n_many = defaults.sparse_components(rows.n_columns)
     try_rotated = defaults.rotation_is_tried(n_factors, rows.n_columns)
-    too_few_rows = rows.n_rows < defaults.SPARSE_MIN_ROWS
-    if sparse_dropout is None or too_few_rows or not (n_many or try_rotated):
-        return dense
     trial = StartTrial(rows, n_factors, settings, n_jobs)
     chosen, least = dense, trial.dense
     if try_rotated:
