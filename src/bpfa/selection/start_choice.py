@@ -16,7 +16,7 @@ __all__ = ["Start", "choose_start"]
 # By how much, as a share, a sparse start must lower the squared error of hidden entries to be taken. Rotated
 # components cost nothing. Many features that start at random take more steps, and longer ones; but where
 # rotated components are better than others, rows are known to use only some of the features.
-LEAST_GAIN_ROTATED, LEAST_GAIN_COMMON, LEAST_GAIN_OVER_ROTATED = 0.01, 0.05, 0.01
+LEAST_GAIN_ROTATED, LEAST_GAIN_COMMON, LEAST_GAIN_OVER_ROTATED = 0.01, 0.05, 0.03
 
 
 class Start(NamedTuple):
@@ -64,8 +64,8 @@ def choose_start(
         if clearly_smaller(errors, least, LEAST_GAIN_ROTATED):
             chosen, least = Start(n_factors, "rotated"), errors
     if n_many:
-        errors = trial.errors("common", n_many, sparse_dropout)
         least_gain = LEAST_GAIN_OVER_ROTATED if chosen.init == "rotated" else LEAST_GAIN_COMMON
+        errors = trial.errors_against(least, least_gain, "common", n_many, sparse_dropout)
         if clearly_smaller(errors, least, least_gain):
             chosen = Start(n_many, "common")
     if chosen != dense:
