@@ -29,7 +29,17 @@ FEATURES = [4, 8, 16]
 # The noise precision, the share of missing entries, and how many features a row uses on average.
 CONDITIONS = [(100.0, 0.0, 1.0), (100.0, 0.3, 1.0), (25.0, 0.1, 1.0), (400.0, 0.1, 3.0)]
 LEAST_SHARE = 0.01
-HEADINGS = ["rows x columns", "features", "noise", "missing", "a row uses", "truth", "visible", "found", "within 20 %"]
+HEADINGS = [
+    "rows x columns",
+    "features",
+    "noise",
+    "missing",
+    "a row uses",
+    "truth",
+    "visible",
+    "found",
+    "within 20 %",
+]
 
 
 def main() -> None:

@@ -42,8 +42,8 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# Fewest steps are made if a trial has shown that rows do not use only some of the features. Every further step
-# then makes the features sparser, which fits single rows and predicts worse.
+# The fewest steps are made if a trial has shown that rows do not use only some of the features. Every further
+# step then makes the features sparser, which fits single rows and predicts worse.
 EPOCHS = 10
 DENSE_STEPS, PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 500, 2000
 

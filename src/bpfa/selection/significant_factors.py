@@ -8,9 +8,9 @@ therefore a further factor. Factors are added until there is none (sign-flip par
 and Dobriban, 2020, applied to the residuals of every stage).
 
 A feature that few rows use may add too little to the variance of the whole table to stand out. But the rows
-that use it are explained badly without it. Therefore the residuals of the worst explained rows are examined in
-the same way. Flipped signs leave the residuals of a row as large as they are, so that the same rows are the
-worst explained ones.
+that use it are explained badly without it. Therefore the residuals of the worst explained rows are examined
+in the same way. Flipped signs leave the residuals of a row as large as they are, so that the same rows are
+the worst explained ones.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _further_factors(analysis: FactorAnalysis, most: int, rng: np.random.Generat
 
 
 def _factors_of_few_rows(analysis: FactorAnalysis, most: int, rng: np.random.Generator) -> int:
-    """Return how many further factors stand out from the noise in the worst explained rows, at most `most`."""
+    """Return how many further factors stand out in the worst explained rows, at most `most`."""
     known, n_found = analysis.directions, 0
     while n_found < most:
         residuals, _ = _residuals(analysis, known)

@@ -162,9 +162,7 @@ class StartTrial:
             **settings.options | {"dropout": dropout},
         ):
             if progress.step in steps:
-                found = predict(
-                    progress.posterior, self._seen, chosen, n_draws=N_DRAWS, stream=self._stream
-                )
+                found = predict(progress.posterior, self._seen, chosen, n_draws=N_DRAWS, stream=self._stream)
                 yield progress.step, self._squared_errors(found.mean * self._unit)
 
 
