@@ -176,7 +176,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
         Number of features in use: more than one row in a thousand, and more than one row, uses them, and
-        what they add to such a row stands out from the noise.
+        they stand out from the noise. There may be more components than these, if they predict better.
     noise_std_ : array, shape (n_columns,)
         Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
         the fit, and NaN for a column that had no observed entry.

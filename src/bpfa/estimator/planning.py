@@ -109,6 +109,14 @@ def _sparse_by_choice_of_data(parameters: Parameters, init: str) -> bool:
     return init == "common" and parameters.open_start
 
 
+def _start_is_open(parameters: Parameters) -> bool:
+    """Return whether a trial is to decide if rows use only some of the features."""
+    # The benefit of the sparse start has been measured for fits of this kind only.
+    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
+    open_to_data = parameters.n_components is None and parameters.open_start
+    return open_to_data and measured_kind and not parameters.revise
+
+
 def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
     """Return the limits of a fit. If the user sets none, the number of steps depends on the start."""
     max_steps, max_time = parameters.max_steps, parameters.max_time
@@ -127,7 +135,9 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
-        fewest = defaults.PRINCIPAL_STEPS
+        tried = defaults.start_is_tried(n_rows, settings.n_features, n_columns)
+        found_dense = settings.init == "principal" and _start_is_open(parameters) and tried
+        fewest = defaults.DENSE_STEPS if found_dense else defaults.PRINCIPAL_STEPS
         if settings.sparse == "columns":
             rotated = settings.init == "rotated"
             fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
@@ -306,10 +316,8 @@ def chosen_start(
     """
     if parameters.n_components is not None:
         return Start(parameters.n_components, settings.init)
-    # The benefit of the sparse start has been measured for fits of this kind only.
-    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
     sparse_dropout = None
-    if try_sparse and parameters.open_start and measured_kind and not parameters.revise:
+    if try_sparse and _start_is_open(parameters):
         sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
     return choose_start(
         StandardisedRows(visible, scale.mean, scale.scale),

@@ -15,6 +15,7 @@ __all__ = [
     "most_components",
     "rotation_is_tried",
     "sparse_components",
+    "start_is_tried",
 ]
 
 # The largest number of features that a fit considers by default.
@@ -42,10 +43,13 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# With sparse columns fewer steps are enough: so many from principal components, and so many epochs
-# from rotated ones.
-EPOCHS, PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 10, 20, 20
-PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
+# The fewest steps are made if a trial has shown that rows do not use only some of the features. Every further
+# step then makes the features sparser, which fits single rows and predicts worse.
+EPOCHS = 10
+DENSE_STEPS, PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 500, 2000
+# With sparse columns fewer steps are enough: so many from principal components, and so many epochs from rotated
+# ones.
+PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 20, 20
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
@@ -106,6 +110,18 @@ def rotation_is_tried(n_factors: int, n_columns: int) -> bool:
     (True, False, False)
     """
     return n_factors > 1 and n_columns * n_factors**3 <= MAX_TRIAL_OPERATIONS
+
+
+def start_is_tried(n_rows: int, n_factors: int, n_columns: int) -> bool:
+    """Return whether a trial can tell if rows use only some of the features, and takes little time.
+
+    Examples
+    --------
+    >>> start_is_tried(300, 5, 20), start_is_tried(299, 5, 20), start_is_tried(300, 60, 3000)
+    (True, False, False)
+    """
+    tried = sparse_components(n_columns) > 0 or rotation_is_tried(n_factors, n_columns)
+    return n_rows >= SPARSE_MIN_ROWS and tried
 
 
 def default_batch_size(n_rows: int) -> int:
