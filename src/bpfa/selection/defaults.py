@@ -47,8 +47,8 @@ SWEEPS = 100
 # step then makes the features sparser, which fits single rows and predicts worse.
 EPOCHS = 10
 DENSE_STEPS, PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 500, 2000
-# With sparse columns fewer steps are enough: so many from principal components, and so many epochs from rotated
-# ones.
+# With sparse columns fewer steps are enough: so many from principal components, and so many epochs from
+# rotated ones.
 PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 20, 20
 
 
