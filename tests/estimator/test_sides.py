@@ -297,9 +297,9 @@ class TestAuto:
         starts = []
 
         class NotedTrial(StartTrial):
-            def errors(self, init, *arguments):
+            def _errors_at(self, steps, init, *arguments):
                 starts.append(init)
-                return super().errors(init, *arguments)
+                return super()._errors_at(steps, init, *arguments)
 
         monkeypatch.setattr(start_choice, "StartTrial", NotedTrial)
         model(n_components=None, max_steps=2).fit(y)
