@@ -146,7 +146,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array or frame of the same kind and shape as X, or two of them
             Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
             constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
-            predicted: missing entries and their deviations are NaN.
+            predicted: missing entries and their deviations are NaN. Panels (see `open_rows`) become a frame
+            of pandas with all columns of the fit.
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
@@ -162,8 +163,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 spread[some] = np.where(seen.observed, 0.0, std)
             means.append(filled)
             stds.append(spread)
-        filled = like_input(np.concatenate(means), X)
-        return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
+        filled = like_input(np.concatenate(means), X, rows)
+        return (filled, like_input(np.concatenate(stds), X, rows)) if return_std else filled
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the predictive log-likelihood per entry of some entries of X, given the other entries.
