@@ -20,6 +20,7 @@ from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
 from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS
+from bpfa.inference.linked_rows import linked_rows
 from bpfa.inference.settings import Settings
 from bpfa.inference.starts import principal_alone
 from bpfa.model.priors import as_priors
@@ -187,8 +188,9 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
         scale, standing = with_column_noise(visible, scale, settings), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
+    has_holes = not digest_sample(rows).complete
     return Plan(
-        rows=rows,
+        rows=linked_rows(rows, settings.stream.child("panels")) if has_holes else rows,
         visits=ShuffledEpochs(settings.batch_size, settings.stream),
         settings=settings,
         limits=fit_limits(parameters, settings, n_rows, n_columns),
