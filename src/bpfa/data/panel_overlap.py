@@ -107,7 +107,7 @@ class PanelOverlap:
             )
         patterns = dict.fromkeys(map(tuple, self.measured.T.tolist()))
         for pattern in sorted(patterns, key=sum, reverse=True):
-            same = np.equal(self.measured.T, pattern).all(axis=1)
+            same = [tuple(having) == pattern for having in self.measured.T.tolist()]
             names = [name for name, chosen in zip(self.columns, same, strict=True) if chosen]
             lines.append(f"  {self._place(pattern)}: {_listed(names)}")
         return "\n".join(lines)

@@ -116,6 +116,7 @@ def _linking(
 ) -> NDArray[np.bool_]:
     """Return the columns that link two classes: those observed together with both, or else with one."""
     with_first, with_second = ~seldom[first[0]], ~seldom[second[0]]
-    linking = with_first & with_second if (with_first & with_second).any() else with_first | with_second
+    both: NDArray[np.bool_] = with_first & with_second
+    linking = both if both.any() else with_first | with_second
     linking[first] = linking[second] = False
     return linking

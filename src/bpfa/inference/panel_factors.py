@@ -150,7 +150,8 @@ def factor_scores(
     K = loadings.shape[1]
     weighted = loadings / noise[:, None]
     outer = (weighted[:, :, None] * loadings[:, None, :]).reshape(-1, K * K)
-    covariance: Array = np.linalg.inv((patterns @ outer).reshape(-1, K, K) + np.eye(K))
+    precision = (patterns @ outer).reshape(-1, K, K) + np.eye(K)
+    covariance: Array = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     scores: Array = np.einsum("nk,nkl->nl", values @ weighted, covariance[pattern])
     return scores, covariance
 
@@ -166,9 +167,11 @@ def _maximisation(
     # A column without an observed entry has no loadings.
     moments += 1e-9 * np.eye(K) * (1 + np.trace(moments, axis1=1, axis2=2))[:, None, None]
     products = values.T @ scores
-    loadings = np.linalg.solve(moments, products[:, :, None])[:, :, 0]
+    loadings: Array = np.asarray(np.linalg.solve(moments, products[:, :, None])[:, :, 0], dtype=np.float64)
     unexplained = (values**2).sum(axis=0) - (loadings * products).sum(axis=1)
     # Factors have variance 1. Where those that were found have another covariance, the loadings take it up,
     # which speeds up convergence (parameter-expanded EM, Liu, Rubin and Wu, 1998).
     covariance = (squares.sum(axis=0) + spread.sum(axis=0)).reshape(K, K) / n_rows
-    return loadings @ np.linalg.cholesky(covariance), unexplained / np.maximum(observed.sum(axis=0), 1)
+    noise: Array = unexplained / np.maximum(observed.sum(axis=0), 1)
+    turned: Array = loadings @ np.linalg.cholesky(covariance)
+    return turned, noise
