@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ class Table(NamedTuple):
 
     rows: RowSource
     names: NDArray[Any] | None
+    batches: tuple[tuple[Hashable, ...], NDArray[np.int64]] | None = None
+    """The labels of batches, and for each row the number of its batch."""
 
 
 def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:

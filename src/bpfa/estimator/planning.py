@@ -9,12 +9,20 @@ import numpy as np
 
 from bpfa.backends.registry import check_device
 from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
+from bpfa.data.batches import BatchedRows, BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.estimator.visible import Visible, column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.estimator.visible import (
+    Visible,
+    column_scale,
+    held_out_rows,
+    sketch_after,
+    visible_rows,
+    with_default_share,
+)
 from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
@@ -25,6 +33,7 @@ from bpfa.inference.settings import Settings
 from bpfa.inference.starts import principal_alone
 from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
+from bpfa.selection.batch_effects import batch_effects
 from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
 
@@ -138,6 +147,7 @@ class Seen(NamedTuple):
     settings: Settings
     digest: str
     visible: Visible
+    batches: BatchEffects | None = None
 
 
 def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Seen:
@@ -157,9 +167,15 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
         settings = replace(settings, key=resumed.outcome.settings.key)
     if parameters.held_out == "auto":
         settings = with_default_share(settings, table.rows, sample)
+    batches = None
+    if table.batches is not None:
+        # Entries that are held out do not help to find the effects of batches either.
+        shown = held_out_rows(table.rows, settings) or table.rows
+        batches = batch_effects(shown, *table.batches, settings.stream.child("batches"))
+        table = table._replace(rows=BatchedRows(table.rows, batches, table.batches[1]))
     visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
     warn_of_empty_columns(visible.scale, table.names)
-    return Seen(table, settings, data_digest(table.rows, sample), visible)
+    return Seen(table, settings, data_digest(table.rows, sample), visible, batches)
 
 
 def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
@@ -202,6 +218,7 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         sketch=sketch,
         spared=spared,
         n_jobs=n_jobs,
+        batches=seen.batches,
     )
 
 

@@ -74,6 +74,7 @@ def plan_transposed_fit(
         spared=spared,
         n_jobs=n_jobs,
         converted=_conversion(rows, scale, n_jobs),
+        batches=seen.batches,
     )
 
 
