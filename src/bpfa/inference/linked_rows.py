@@ -106,6 +106,6 @@ def linked_rows(rows: Rows, stream: Stream) -> Rows:
     seldom = seldom_together(sample.observed)
     if not seldom.any():
         return rows
-    analysis = PanelFactorAnalysis(sample.values, sample.observed)
+    analysis = PanelFactorAnalysis(sample.values, sample.observed, max_rows=len(sample))
     analysis.fit(max(1, min(MAX_FACTORS, rows.n_columns // 2)), MAX_ITERATIONS)
     return LinkedRows(rows, analysis.loadings, analysis.noise, seldom, stream.child("lacking"))

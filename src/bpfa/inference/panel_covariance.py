@@ -4,7 +4,7 @@ The rows of a table of panels say nothing about the covariance of two columns th
 except for what further columns have in common with both. Factor analysis claims to know it nevertheless. A
 factor that the linking columns hardly show may be one factor of the first panel and another one of the
 second, and nothing in the data tells whether they are the same. The covariance is therefore taken from
-factors only as far as the linking columns show them.
+factors by as much as the linking columns show them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["column_classes", "linked_covariance", "seldom_together"]
 LEAST_TOGETHER, ENOUGH_EXPECTED = 0.5, 50
 # Wider tables are not looked at.
 MAX_COLUMNS = 1024
-# The linking columns show a factor if, given them, its variance is less than 1 / (1 + LEAST_INFORMATION) of
-# what it is without them.
-LEAST_INFORMATION = 0.3
+# What the belief that factors of different panels are unrelated counts for, in units of the information of
+# linking columns: that of a column whose noise is ten times the variance which the factor gives it.
+DOUBT = 0.1
 
 
 def seldom_together(observed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -91,8 +91,8 @@ def linked_covariance(loadings: Array, noise: Array, seldom: NDArray[np.bool_]) 
     >>> seldom[0, 2] = seldom[2, 0] = True
     >>> linked_covariance(np.array([[1.0], [0.0], [1.0]]), np.ones(3), seldom)[0]
     array([2., 0., 0.])
-    >>> linked_covariance(np.array([[1.0], [1.0], [1.0]]), np.ones(3), seldom)[0]
-    array([2., 1., 1.])
+    >>> linked_covariance(np.array([[1.0], [1.0], [1.0]]), np.ones(3), seldom)[0].round(2)
+    array([2.  , 1.  , 0.95])
     """
     covariance: Array = loadings @ loadings.T + np.diag(noise)
     classes = column_classes(seldom)
@@ -102,9 +102,10 @@ def linked_covariance(loadings: Array, noise: Array, seldom: NDArray[np.bool_]) 
                 continue
             linking = _linking(first, second, seldom)
             shown, turn = np.linalg.eigh((loadings[linking] / noise[linking, None]).T @ loadings[linking])
-            # Given the linking columns, a factor has the variance 1 / (1 + shown), of which nothing is known
-            # to be common to both classes unless the factor shows in them.
-            known = np.where(shown >= LEAST_INFORMATION, 1.0, 1 - 1 / (1 + shown))
+            # A share shown / (1 + shown) of a factor is known from the linking columns. The rest is common to
+            # both classes by as much as the linking columns outweigh the doubt.
+            shown = np.maximum(shown, 0.0)
+            known = (shown + shown / (shown + DOUBT)) / (1 + shown)
             between = (loadings[first] @ turn * known) @ (loadings[second] @ turn).T
             covariance[np.ix_(first, second)] = between
             covariance[np.ix_(second, first)] = between.T

@@ -19,7 +19,7 @@ from bpfa.inference.panel_covariance import linked_covariance, seldom_together
 __all__ = ["MAX_FACTORS", "PanelFactorAnalysis", "factor_analysis", "factor_scores"]
 
 # The covariance is estimated with half as many factors as columns, but at most this many, from at most so
-# many rows and so many entries.
+# many rows by default, and so many entries.
 MAX_FACTORS, MAX_ROWS, MAX_ENTRIES = 24, 4000, 2**20
 # The steps of the EM algorithm. They end when no noise variance changes by more than this share of itself.
 MAX_STEPS, STEP_TOLERANCE = 200, 5e-4
@@ -52,7 +52,14 @@ def factor_analysis(values: Array, observed: NDArray[np.bool_]) -> FactorAnalysi
 class PanelFactorAnalysis(FactorAnalysis):
     """Factor analysis of the covariance of the columns, which is estimated by the EM algorithm.
 
-    The parameters and attributes are those of `FactorAnalysis`.
+    The attributes are those of `FactorAnalysis`.
+
+    Parameters
+    ----------
+    values, observed : arrays, shape (n_rows, n_columns)
+        As in `FactorAnalysis`.
+    max_rows : int
+        The most rows from which the covariance is estimated.
 
     Examples
     --------
@@ -66,8 +73,9 @@ class PanelFactorAnalysis(FactorAnalysis):
     array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
 
-    def __init__(self, values: Array, observed: NDArray[np.bool_]) -> None:
+    def __init__(self, values: Array, observed: NDArray[np.bool_], max_rows: int = MAX_ROWS) -> None:
         super().__init__(values, observed)
+        self._max_rows = max_rows
         # Rows with the same missing entries have the same uncertainty of their factors.
         self._patterns, pattern = np.unique(observed, axis=0, return_inverse=True)
         self._pattern = pattern.ravel()
@@ -101,7 +109,7 @@ class PanelFactorAnalysis(FactorAnalysis):
     def _estimated_covariance(self) -> Array:
         """Return the covariance of the columns, as far as the rows show it."""
         n_rows, D = self.values.shape
-        some = slice(None, None, -(-n_rows // max(1, min(MAX_ROWS, MAX_ENTRIES // D))))
+        some = slice(None, None, -(-n_rows // max(1, min(self._max_rows, MAX_ENTRIES // D))))
         values, observed = self.values[some], self.observed[some]
         n_factors = max(1, min(MAX_FACTORS, D // 2))
         start = FactorAnalysis(values, observed)
