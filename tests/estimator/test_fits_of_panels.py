@@ -6,14 +6,15 @@ import pytest
 
 from bpfa import BPFA, BPFAImputer, open_rows
 from bpfa._support.philox import Stream
-from bpfa.data import ArrayRows
+from bpfa.data import ArrayRows, Scale
 from bpfa.inference.factor_analysis import FactorAnalysis
 from bpfa.inference.linked_rows import linked_rows
 from bpfa.inference.panel_factors import PanelFactorAnalysis, factor_analysis
 from bpfa.selection.column_noise import column_noise
 
 NAMES = [f"m{d}" for d in range(12)]
-SHARED, FIRST, SECOND = slice(0, 4), slice(4, 8), slice(8, 12)
+FIRST, SECOND = slice(4, 8), slice(8, 12)
+SCALE = Scale(np.zeros(12), np.ones(12), np.ones(12))
 
 
 def drawn(n_rows=3000, seed=0):
@@ -85,13 +86,13 @@ def test_entries_missing_here_and_there_are_no_panels():
     missing = np.random.default_rng(1).random(complete.shape) < 0.4
     assert type(factor_analysis(complete, ~missing)) is FactorAnalysis
     rows = ArrayRows(complete, missing)
-    assert linked_rows(rows, Stream.from_seed(0)) is rows
+    assert linked_rows(rows, SCALE, Stream.from_seed(0)) is rows
 
 
 def test_only_what_a_panel_lacks_is_drawn_and_by_the_number_of_the_row():
     complete, hidden, _ = drawn()
     missing = hidden | (np.random.default_rng(1).random(complete.shape) < 0.05)
-    rows = linked_rows(ArrayRows(complete, missing), Stream.from_seed(0))
+    rows = linked_rows(ArrayRows(complete, missing), SCALE, Stream.from_seed(0))
     batch = rows.read(0, rows.n_rows)
     np.testing.assert_array_equal(batch.observed, ~missing | hidden)
     some = np.array([7, 2900, 3])

@@ -192,8 +192,11 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
     n_jobs : int or None
         Number of threads.
     """
-    visible, scale, sketch, spared = seen.visible
-    settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
+    observed, scale, sketch, spared = seen.visible
+    settings, n_rows, n_columns = seen.settings, observed.n_rows, observed.n_columns
+    visible: Rows = observed
+    if not digest_sample(observed).complete:
+        visible = linked_rows(observed, scale, settings.stream.child("panels"))
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
@@ -203,15 +206,13 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
         scale, standing = with_column_noise(visible, scale, settings), Standing()
-    rows = StandardisedRows(visible, scale.mean, scale.unit)
-    has_holes = not digest_sample(rows).complete
     return Plan(
-        rows=linked_rows(rows, settings.stream.child("panels")) if has_holes else rows,
+        rows=StandardisedRows(visible, scale.mean, scale.unit),
         visits=ShuffledEpochs(settings.batch_size, settings.stream),
         settings=settings,
         limits=fit_limits(parameters, settings, n_rows, n_columns),
         scale=scale,
-        held_out=held_out_sample(rows, settings),
+        held_out=held_out_sample(StandardisedRows(observed, scale.mean, scale.unit), settings),
         standing=standing,
         column_names=seen.table.names,
         data_digest=seen.digest,

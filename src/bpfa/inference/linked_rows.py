@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.data import Batch, Rows
+from bpfa.data import Batch, Rows, Scale, StandardisedRows
 from bpfa.data.mapped import MappedRows
 from bpfa.inference.factor_analysis import row_sample
 from bpfa.inference.panel_covariance import seldom_together
@@ -36,9 +36,10 @@ class LinkedRows(MappedRows):
     Parameters
     ----------
     rows : Rows
-        With columns of mean 0.
+    mean : array, shape (n_columns,)
+        The distribution of a row is normal with this mean.
     loadings : array, shape (n_columns, n_factors)
-        The distribution is normal with covariance `loadings @ loadings.T + diag(noise)`.
+        Its covariance is `loadings @ loadings.T + diag(noise)`.
     noise : array, shape (n_columns,)
     seldom : boolean array, shape (n_columns, n_columns)
         Whether two columns are seldom observed together.
@@ -49,17 +50,24 @@ class LinkedRows(MappedRows):
     >>> from bpfa.data import ArrayRows
     >>> seldom = np.array([[False, True], [True, False]])
     >>> rows = ArrayRows([[1.0, np.nan], [np.nan, 2.0]])
-    >>> linked = LinkedRows(rows, np.ones((2, 1)), np.full(2, 1e-12), seldom, Stream.from_seed(0))
+    >>> ones = np.ones((2, 1))
+    >>> linked = LinkedRows(rows, np.zeros(2), ones, np.full(2, 1e-12), seldom, Stream.from_seed(0))
     >>> linked.read(0, 2).values.round(3)
     array([[1., 1.],
            [2., 2.]])
     """
 
     def __init__(
-        self, rows: Rows, loadings: Array, noise: Array, seldom: NDArray[np.bool_], stream: Stream
+        self,
+        rows: Rows,
+        mean: Array,
+        loadings: Array,
+        noise: Array,
+        seldom: NDArray[np.bool_],
+        stream: Stream,
     ) -> None:
         super().__init__(rows)
-        self._loadings, self._noise = loadings, noise
+        self._mean, self._loadings, self._noise = mean, loadings, noise
         self._seldom, self._stream = seldom.astype(np.float32), stream
 
     def mapped(self, batch: Batch) -> Batch:
@@ -75,23 +83,26 @@ class LinkedRows(MappedRows):
 
     def _drawn(self, batch: Batch, block: slice) -> Array:
         """Draw all entries of some rows, given those that are observed."""
-        values = batch.values[block].astype(np.float64)
-        patterns, pattern = np.unique(batch.observed[block], axis=0, return_inverse=True)
+        observed = batch.observed[block]
+        values = np.where(observed, batch.values[block] - self._mean, 0.0)
+        patterns, pattern = np.unique(observed, axis=0, return_inverse=True)
         scores, covariance = factor_scores(self._loadings, self._noise, values, patterns, pattern.ravel())
         draws = self._stream.rows(batch.ids[block], step=0)
         spread = np.linalg.cholesky(covariance)[pattern.ravel()]
         scores += np.einsum("nkl,nl->nk", spread, draws.normal(1, scores.shape[1]))
-        drawn: Array = scores @ self._loadings.T + np.sqrt(self._noise) * draws.normal(2, values.shape[1])
+        noise = np.sqrt(self._noise) * draws.normal(2, values.shape[1])
+        drawn: Array = self._mean + scores @ self._loadings.T + noise
         return drawn
 
 
-def linked_rows(rows: Rows, stream: Stream) -> Rows:
+def linked_rows(rows: Rows, scale: Scale, stream: Stream) -> Rows:
     """Return rows with what their panels lack drawn, or the rows themselves if they are not from panels.
 
     Parameters
     ----------
     rows : Rows
-        With columns of mean 0.
+    scale : Scale
+        Mean and scale of the columns.
     stream : Stream
         Chooses the rows from which the covariance is estimated, and draws entries.
 
@@ -99,13 +110,15 @@ def linked_rows(rows: Rows, stream: Stream) -> Rows:
     --------
     >>> from bpfa.data import ArrayRows
     >>> rows = ArrayRows(np.random.default_rng(0).normal(size=(500, 4)))
-    >>> linked_rows(rows, Stream.from_seed(0)) is rows
+    >>> scale = Scale(np.zeros(4), np.ones(4), np.ones(4))
+    >>> linked_rows(rows, scale, Stream.from_seed(0)) is rows
     True
     """
-    sample = row_sample(rows, stream)
+    sample = row_sample(StandardisedRows(rows, scale.mean, scale.scale), stream)
     seldom = seldom_together(sample.observed)
     if not seldom.any():
         return rows
     analysis = PanelFactorAnalysis(sample.values, sample.observed, max_rows=len(sample))
     analysis.fit(max(1, min(MAX_FACTORS, rows.n_columns // 2)), MAX_ITERATIONS)
-    return LinkedRows(rows, analysis.loadings, analysis.noise, seldom, stream.child("lacking"))
+    loadings, noise = analysis.loadings * scale.scale[:, None], analysis.noise * scale.scale**2
+    return LinkedRows(rows, scale.mean, loadings, noise, seldom, stream.child("lacking"))
