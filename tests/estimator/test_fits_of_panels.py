@@ -117,6 +117,35 @@ def test_no_covariance_is_claimed_that_no_row_has_shown():
     assert covariance[FIRST, FIRST].min() > 0.8
 
 
+def test_a_fit_of_panels_is_resumed_to_the_same_bits(tmp_path):
+    _, _, first, second = panels()
+    rows = open_rows([first[:300], second[:300]], columns="union")
+    whole = BPFA(n_components=3, max_steps=20, n_jobs=1, random_state=0).fit(rows)
+    BPFA(n_components=3, max_steps=8, n_jobs=1, random_state=0).fit(rows, checkpoint=tmp_path / "c.bpfa")
+    resumed = BPFA(n_components=3, max_steps=20, n_jobs=1, random_state=0)
+    resumed.fit(rows, resume=tmp_path / "c.bpfa")
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+
+
+def test_panels_can_be_batches():
+    complete, hidden, first, second = panels()
+    shifted = second + np.linspace(-2.0, 2.0, second.shape[1])
+    lacking = hidden & (np.arange(12) < 8)
+
+    def squared_error(second, by_panel):
+        rows = open_rows({"monday": first, "tuesday": second}, columns="union")
+        labels = rows.panel_labels if by_panel else None
+        model = BPFA(n_components=4, max_steps=60, n_jobs=1, random_state=0).fit(rows, batch=labels)
+        filled = model.impute(rows, batch=labels).to_numpy()
+        return ((filled - complete)[lacking] ** 2).mean(), model
+
+    found, model = squared_error(shifted, by_panel=True)
+    offset = model.batch_effects_.offset[:, :4]
+    np.testing.assert_allclose(offset[1] - offset[0], np.linspace(-2.0, 2.0, 8)[:4], atol=0.3)
+    assert found < 1.05 * squared_error(second, by_panel=False)[0]
+    assert found < squared_error(shifted, by_panel=False)[0]
+
+
 @pytest.mark.parametrize("columns", [NAMES[:7], [*NAMES[:8], "other"]])
 def test_columns_that_the_fit_does_not_have(columns):
     _, _, first, second = panels()

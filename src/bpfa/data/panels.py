@@ -104,6 +104,8 @@ class PanelRows(ConcatRows):
            [0., 4., 3.]]))
     >>> rows.overlap.n_shared
     1
+    >>> rows.panel_labels
+    array(['blood', 'marrow'], dtype=object)
     """
 
     def __init__(
@@ -132,6 +134,11 @@ class PanelRows(ConcatRows):
             )
         self._panels, self._called = panels, called
         super().__init__([PlacedRows(panel, at, union) for panel, at in zip(panels, places, strict=True)])
+
+    @property
+    def panel_labels(self) -> NDArray[np.object_]:
+        """The name of the panel of every row, for example as labels of batches."""
+        return np.repeat(np.array(self.overlap.panels, dtype=object), self.overlap.n_rows)
 
     def with_columns(self, columns: Sequence[str]) -> PanelRows:
         """Return the same rows with other columns: those that no source has are missing everywhere.

@@ -14,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
-from bpfa.estimator.batching import labelled_batches
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
 from bpfa.estimator.model_file import write_outcome
@@ -336,9 +335,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
-        if batch is not None:
-            table = table._replace(batches=labelled_batches(X, batch, table.rows.n_rows))
+        table, resumed = new_table(self, X, missing, batch), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(parameters.n_jobs)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)

@@ -17,6 +17,7 @@ from bpfa.backends.registry import array_like, as_rows, on_device
 from bpfa.data import ArrayRows, PanelRows, Rows, RowSource
 from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
+from bpfa.estimator.batching import labelled_batches
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
 
@@ -33,7 +34,7 @@ class Table(NamedTuple):
     """The labels of batches, and for each row the number of its batch."""
 
 
-def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
+def new_table(estimator: Any, X: Any, missing: Any = None, batch: Any = None) -> Table:
     """Check the data of a new fit, and return it. The estimator is not changed.
 
     Parameters
@@ -44,7 +45,16 @@ def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
         Arrays and frames are checked by scikit-learn, all other sources by `as_rows`.
     missing : boolean array-like, optional
         True at entries that are missing, in addition to those that are NaN.
+    batch : sequence, or str, optional
+        The batch of every row, or the name of a column of obs.
     """
+    table = _unlabelled_table(estimator, X, missing)
+    if batch is None:
+        return table
+    return table._replace(batches=labelled_batches(X, batch, table.rows.n_rows))
+
+
+def _unlabelled_table(estimator: Any, X: Any, missing: Any) -> Table:
     if _is_source(X):
         rows = as_rows(X, missing)
         names = rows.column_names
