@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     ablation,
+    batches,
     counts,
     defaults,
     held_out,
@@ -15,6 +16,7 @@ from benchmarks import (
     imputation,
     kernel_tables,
     memory,
+    panels,
     table_starts,
     threads,
     tried,
@@ -41,6 +43,8 @@ WRITERS: dict[str, Callable[..., str]] = {
     "image_defaults": image_defaults.markdown,
     "imputation": imputation.markdown,
     "wide": wide.markdown,
+    "panels": panels.markdown,
+    "batches": batches.markdown,
     "gpu": gpu_page.markdown,
     "ablation": ablation.markdown,
     "tried": tried.markdown,

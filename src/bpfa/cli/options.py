@@ -50,6 +50,14 @@ TABLE = (
         "'\"a,b\",c'. [default: all, or the model's]",
     ),
     option(
+        "union",
+        bool,
+        False,
+        "--union",
+        help="Use all columns that any of several tables has, matched by name; where a table lacks a column, "
+        "its entries are missing.",
+    ),
+    option(
         "exclude",
         list[str] | None,
         None,
@@ -228,6 +236,7 @@ OPENED = re.compile(r"(?:bpfa\.)?open_rows\(\w+, ([^()]*)\)")
 
 def _with_options_of_tables(text: str) -> str:
     """Return a message with options of a command in place of the arguments that say how a table is read."""
+    text = text.replace('columns="union"', "--union")
     return OF_TABLES.sub(_option, OPENED.sub(r"\1", text))
 
 

@@ -20,14 +20,14 @@ __all__ = ["calibration", "predictive_draws", "variance_explained"]
 
 
 def variance_explained(
-    model: TransformMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int
+    model: TransformMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int, labels: Any = None
 ) -> Any:
     """Return the frame of `BPFA.variance_explained`."""
     # First the entries that the model sees while it predicts, then those that are hidden from it.
     n_entries, error, total = np.zeros((3, 2, len(model.scale_)))
     algorithm, stream = model._algorithm(), model._stream
     missing = MissingPredictor(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
-    hidden = model._hidden_entries(X, held_out)
+    hidden = model._hidden_entries(X, held_out, labels)
     for batch, truth, mask in hidden.blocks(rows_per_block(model), model._unit):
         seen = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
         mean = np.where(batch.observed, seen, missing.predict(batch).mean)
@@ -55,13 +55,14 @@ def calibration(
     levels: Sequence[float] | Array,
     per_column: bool,
     n_draws: int,
+    labels: Any = None,
 ) -> Any:
     """Return the frame of `BPFA.calibration`."""
     n_draws = check_integer("n_draws", n_draws, low=1)
     chosen = _checked_levels(levels, n_draws)
     n_columns = len(model.scale_)
     n_entries, covered, width = np.zeros((3, len(chosen), n_columns))
-    hidden = model._hidden_entries(X, held_out)
+    hidden = model._hidden_entries(X, held_out, labels)
     for i, (batch, truth, mask) in enumerate(hidden.blocks(rows_per_block(model), model._unit)):
         # Rows without hidden entries need not be predicted. After a fit to a large table they are most.
         some = np.asarray(mask.any(axis=1))

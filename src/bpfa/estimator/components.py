@@ -15,7 +15,7 @@ from bpfa.prediction.predictions import row_weights
 __all__ = ["merge_report", "summary", "top_columns"]
 
 
-def summary(model: TransformMixin, X: Any) -> Any:
+def summary(model: TransformMixin, X: Any, batch: Any = None) -> Any:
     """Return the frame of `BPFA.component_summary`."""
     phi = model.components_ / model.scale_
     columns = {
@@ -24,15 +24,15 @@ def summary(model: TransformMixin, X: Any) -> Any:
         "size": np.linalg.norm(phi, axis=1),
     }
     if X is not None:
-        columns["variance_explained"] = _explained_by_each(model, X)
+        columns["variance_explained"] = _explained_by_each(model, X, batch)
     return frame(columns, index=component_labels(model), index_name="component")
 
 
-def _explained_by_each(model: TransformMixin, X: Any) -> Array:
+def _explained_by_each(model: TransformMixin, X: Any, labels: Any) -> Array:
     """Return by how much the squared error grows without each component, as a share of all squares."""
     phi, total = model.components_ / model.scale_, 0.0
     growth = np.zeros(len(phi))
-    for batch in sequential(model._standardised(X), block_rows=rows_per_block(model)):
+    for batch in sequential(model._standardised(X, batch=labels), block_rows=rows_per_block(model)):
         x = row_weights(model.posterior_, batch, model._row_algorithm(), model._stream)
         x = x[:, model._component_order]
         values = batch.values * model.noise_ratio_

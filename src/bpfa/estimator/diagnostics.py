@@ -23,12 +23,14 @@ class DiagnosticsMixin(TransformMixin):
     the data divided by `scale_`.
     """
 
-    def component_summary(self, X: Any = None) -> Any:
+    def component_summary(self, X: Any = None, *, batch: Any = None) -> Any:
         """Describe every component: how much it is used, how large it is and, given data, what it explains.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows, optional
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
 
         Returns
         -------
@@ -53,7 +55,7 @@ class DiagnosticsMixin(TransformMixin):
         ['usage', 'in_use', 'size', 'variance_explained']
         """
         check_is_fitted(self)
-        return components.summary(self, X)
+        return components.summary(self, X, batch)
 
     def top_columns(self, n: int = 10) -> Any:
         """List the columns with the largest loadings in every component.
@@ -114,7 +116,13 @@ class DiagnosticsMixin(TransformMixin):
         return components.merge_report(self, similarity)
 
     def variance_explained(
-        self, X: Any, held_out: Any = None, *, per_column: bool = False, n_draws: int = 20
+        self,
+        X: Any,
+        held_out: Any = None,
+        *,
+        batch: Any = None,
+        per_column: bool = False,
+        n_draws: int = 20,
     ) -> Any:
         """Compute how much variance the model explains, of entries that it sees and of held-out entries.
 
@@ -136,6 +144,8 @@ class DiagnosticsMixin(TransformMixin):
         held_out : boolean array-like, optional
             True at the entries to hide from the model while it predicts them. By default they are those of
             `score`: what the fit has held out, or a tenth of the entries of new rows.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
         per_column : bool
             Return a row for every column of the data, instead of all columns together.
         n_draws : int
@@ -164,13 +174,16 @@ class DiagnosticsMixin(TransformMixin):
         ['observed', 'held out']
         """
         check_is_fitted(self)
-        return calibration.variance_explained(self, X, held_out, per_column=per_column, n_draws=n_draws)
+        return calibration.variance_explained(
+            self, X, held_out, per_column=per_column, n_draws=n_draws, labels=batch
+        )
 
     def calibration(
         self,
         X: Any,
         held_out: Any = None,
         *,
+        batch: Any = None,
         levels: Sequence[float] | Array = (0.5, 0.8, 0.95),
         per_column: bool = False,
         n_draws: int = 99,
@@ -190,6 +203,8 @@ class DiagnosticsMixin(TransformMixin):
         held_out : boolean array-like, optional
             True at the entries to hide from the model while it predicts them. By default they are those of
             `score`: what the fit has held out, or a tenth of the entries of new rows.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
         levels : sequence of float
             Nominal probabilities of the central intervals.
         per_column : bool
@@ -216,10 +231,10 @@ class DiagnosticsMixin(TransformMixin):
         """
         check_is_fitted(self)
         return calibration.calibration(
-            self, X, held_out, levels=levels, per_column=per_column, n_draws=n_draws
+            self, X, held_out, levels=levels, per_column=per_column, n_draws=n_draws, labels=batch
         )
 
-    def residuals(self, X: Any) -> Any:
+    def residuals(self, X: Any, *, batch: Any = None) -> Any:
         """Check for every column whether what the model leaves unexplained looks like normal noise.
 
         A residual is an entry minus its reconstruction, divided by the standard deviation of the noise, all
@@ -229,6 +244,8 @@ class DiagnosticsMixin(TransformMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
 
         Returns
         -------
@@ -247,4 +264,4 @@ class DiagnosticsMixin(TransformMixin):
         np.int64(500)
         """
         check_is_fitted(self)
-        return residual_moments(self, X)
+        return residual_moments(self, X, batch)

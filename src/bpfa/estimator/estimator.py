@@ -204,6 +204,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         features are in an order of their own.
     settings_ : Settings
         The values that were used for the parameters, including those that were derived from the data.
+    batch_effects_ : BatchEffects
+        After a fit with `batch` only: `labels` of the batches, `offset` and `offset_std` of every batch and
+        column, `between_std` of every column (how much batches differ) and noise `scale` of every batch.
+        `batch_effects_.to_pandas()` is a table of them.
     n_features_in_ : int
         Number of columns of the data.
     feature_names_in_ : array of str
@@ -292,6 +296,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         y: Any = None,
         *,
         missing: Any = None,
+        batch: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: bool | str | os.PathLike[str] = False,
@@ -309,6 +314,11 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row: labels, such as the day or the plate of a measurement, or the name of a
+            column of obs if X is AnnData. Every batch gets an offset in every column and a noise scale, which
+            are removed before rows are compared (see `batch_effects_`). Both are shrunk towards those of all
+            batches by as much as the number of rows of a batch demands.
         callbacks : sequence of callables
             Each is called with the `Progress` and the `History` after every step. If one of them returns a
             true value, the fit ends.
@@ -327,7 +337,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
+        table, resumed = new_table(self, X, missing, batch), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(parameters.n_jobs)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)

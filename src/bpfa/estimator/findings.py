@@ -13,11 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from bpfa.data import ArrayRows, StandardisedRows
+from bpfa.data import ArrayRows, Rows, StandardisedRows
 from bpfa.data.scaling import Scale
 from bpfa.data.transposed import transposed
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.planning import Seen, chosen_start, with_column_noise
+from bpfa.fitting.data_digest import digest_sample
+from bpfa.inference.linked_rows import linked_rows
 from bpfa.inference.settings import Settings
 from bpfa.selection import defaults
 from bpfa.selection.start_choice import Start
@@ -44,6 +46,14 @@ class Findings:
     n_jobs: int | None
 
     @cached_property
+    def linked(self) -> Rows:
+        """The rows as a fit with sparse rows sees them: those of panels with what their panels lack drawn."""
+        visible, scale, _, _ = self.seen.visible
+        if digest_sample(visible).complete:
+            return visible
+        return linked_rows(visible, scale, self.seen.settings.stream.child("panels"))
+
+    @cached_property
     def n_factors(self) -> int:
         """The number of common factors, which does not depend on the side that is sparse."""
         return self._start_of_rows(try_sparse=False).n_features
@@ -54,13 +64,12 @@ class Findings:
         return self._start_of_rows(try_sparse=True, n_factors=self.n_factors)
 
     def _start_of_rows(self, *, try_sparse: bool, n_factors: int | None = None) -> Start:
-        visible, scale, _, _ = self.seen.visible
         return chosen_start(
-            visible,
-            scale,
+            self.linked,
+            self.seen.visible.scale,
             self.parameters,
             self.seen.settings,
-            visible.n_rows,
+            self.linked.n_rows,
             self.n_jobs,
             try_sparse=try_sparse,
             n_factors=n_factors,
@@ -69,15 +78,17 @@ class Findings:
     @cached_property
     def scale(self) -> Scale:
         """The units of the columns, with the noise of every column if columns have levels of their own."""
-        settings = replace(self.seen.settings, n_features=self.n_factors)
-        return with_column_noise(self.seen.visible.rows, self.seen.visible.scale, settings)
+        return self._scale_with(self.n_factors)
 
     def scale_with(self, n_features: int) -> Scale:
         """Return the units of the columns, with their noise as a number of features leaves it."""
         if n_features == self.n_factors:
             return self.scale
+        return self._scale_with(n_features)
+
+    def _scale_with(self, n_features: int) -> Scale:
         settings = replace(self.seen.settings, n_features=n_features)
-        return with_column_noise(self.seen.visible.rows, self.seen.visible.scale, settings)
+        return with_column_noise(self.linked, self.seen.visible.scale, settings)
 
     @cached_property
     def columns(self) -> ArrayRows:

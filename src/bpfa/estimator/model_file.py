@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.data.batches import BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.overwriting import check_replaceable
@@ -22,7 +23,7 @@ from bpfa.model.priors import Priors
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
-POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+POSTERIOR, LAST, HISTORY, SKETCH, BATCHES = "posterior.", "last.", "history.", "sketch.", "batches."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
@@ -57,6 +58,9 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         arrays["spared"] = outcome.spared
     if outcome.loading_probabilities is not None:
         arrays[PROBABILITIES] = outcome.loading_probabilities
+    if outcome.batches is not None:
+        fields = asdict(outcome.batches)
+        arrays |= {BATCHES + name: array for name, array in fields.items() if name != "labels"}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -70,6 +74,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "columns": None if names is None else [str(name) for name in names],
         "data_digest": outcome.data_digest,
         "notes": outcome.notes,
+        "batches": None if outcome.batches is None else list(outcome.batches.labels),
     }
     write_model(path, arrays, document)
 
@@ -90,6 +95,7 @@ def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]
 
 def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outcome:
     last, names, sketch = document["last"], document["columns"], _part(arrays, SKETCH)
+    labels = document.get("batches")
     return Outcome(
         settings=Settings.from_document(document["settings"]),
         scale=Scale(
@@ -112,6 +118,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         spared=arrays.get("spared"),
         loading_probabilities=arrays.get(PROBABILITIES),
         notes=document.get("notes"),
+        batches=None if labels is None else BatchEffects(labels=tuple(labels), **_part(arrays, BATCHES)),
     )
 
 

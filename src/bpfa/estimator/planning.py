@@ -9,12 +9,20 @@ import numpy as np
 
 from bpfa.backends.registry import check_device
 from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
+from bpfa.data.batches import BatchedRows, BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table, warn_of_empty_columns
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.estimator.visible import Visible, column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.estimator.visible import (
+    Visible,
+    column_scale,
+    held_out_rows,
+    sketch_after,
+    visible_rows,
+    with_default_share,
+)
 from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
@@ -24,6 +32,7 @@ from bpfa.inference.settings import Settings
 from bpfa.inference.starts import principal_alone
 from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
+from bpfa.selection.batch_effects import batch_effects
 from bpfa.selection.column_noise import column_noise
 from bpfa.selection.start_choice import Start, choose_start
 
@@ -153,6 +162,7 @@ class Seen(NamedTuple):
     settings: Settings
     digest: str
     visible: Visible
+    batches: BatchEffects | None = None
 
 
 def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Seen:
@@ -172,9 +182,15 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
         settings = replace(settings, key=resumed.outcome.settings.key)
     if parameters.held_out == "auto":
         settings = with_default_share(settings, table.rows, sample)
+    batches = None
+    if table.batches is not None:
+        # Entries that are held out do not help to find the effects of batches either.
+        shown = held_out_rows(table.rows, settings) or table.rows
+        batches = batch_effects(shown, *table.batches, settings.stream.child("batches"))
+        table = table._replace(rows=BatchedRows(table.rows, batches, table.batches[1]))
     visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
     warn_of_empty_columns(visible.scale, table.names)
-    return Seen(table, settings, data_digest(table.rows, sample), visible)
+    return Seen(table, settings, data_digest(table.rows, sample), visible, batches)
 
 
 def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
@@ -199,20 +215,20 @@ def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
         start = found.start_of_rows
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
         scale, standing = found.scale_with(start.n_features), Standing()
-    rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
-        rows=rows,
+        rows=StandardisedRows(found.linked, scale.mean, scale.unit),
         visits=ShuffledEpochs(settings.batch_size, settings.stream),
         settings=settings,
         limits=fit_limits(parameters, settings, n_rows, n_columns),
         scale=scale,
-        held_out=held_out_sample(rows, settings),
+        held_out=held_out_sample(StandardisedRows(visible, scale.mean, scale.unit), settings),
         standing=standing,
         column_names=seen.table.names,
         data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
         n_jobs=found.n_jobs,
+        batches=seen.batches,
     )
 
 

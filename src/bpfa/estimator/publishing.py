@@ -19,9 +19,13 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
     in_use = features_in_use(posterior)
     order = np.lexsort((-usage, ~in_use))
-    optional = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    optional: dict[str, Any] = (
+        {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    )
     if outcome.loading_probabilities is not None:
         optional["loading_probabilities_"] = outcome.loading_probabilities[order]
+    if outcome.batches is not None:
+        optional["batch_effects_"] = outcome.batches
     return optional | {
         "n_features_in_": len(scale.mean),
         "settings_": outcome.settings,
@@ -45,7 +49,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
 def publish(estimator: Any, outcome: Outcome) -> None:
     """Set all fitted attributes of an estimator at once, replacing those of an earlier fit."""
     attributes = fitted_attributes(outcome)
-    for name in ("feature_names_in_", "loading_probabilities_"):
+    for name in ("feature_names_in_", "loading_probabilities_", "batch_effects_"):
         if hasattr(estimator, name):
             delattr(estimator, name)
     # Needed by `save` and by later calls of `partial_fit`.

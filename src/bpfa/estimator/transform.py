@@ -16,6 +16,7 @@ from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
 from bpfa.backends.registry import array_like, check_device
 from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
+from bpfa.estimator.batching import BatchUse
 from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.fitting.run import Outcome
@@ -72,9 +73,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Further arguments of `fit`.
         """
         fitted = self.fit(X, y, missing=missing, **fit_arguments)
-        return fitted.transform(X, missing=missing)
+        return fitted.transform(X, missing=missing, batch=fit_arguments.get("batch"))
 
-    def transform(self, X: Any, *, missing: Any = None) -> Any:
+    def transform(self, X: Any, *, missing: Any = None, batch: Any = None) -> Any:
         """Return the weights of the features in every row, E[z w], with the most used feature first.
 
         The features are fixed at their posterior means. The weights of a row depend on that row alone.
@@ -84,6 +85,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
+            it, are treated as rows of the population of batches.
 
         Returns
         -------
@@ -91,30 +95,35 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             A weight is zero if the row uses the feature with a probability below 1/1000.
         """
         check_is_fitted(self)
-        rows = self._standardised(X, missing)
+        source = rows_like_those_of_the_fit(self, X, missing)
+        batches = BatchUse.of(self._outcome.batches, X, batch, source.n_rows)
+        rows = StandardisedRows(batches.rows(source), self.mean_, self._unit)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks: list[NDArray[np.floating[Any]]] = []
-        for batch in sequential(rows, block_rows=BLOCK_ROWS):
-            weights = row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)
+        for block in sequential(rows, block_rows=BLOCK_ROWS):
+            weights = row_weights(self.posterior_, block, self._row_algorithm(), self._stream)
+            weights = weights * batches.scales(block.ids)[:, None]
             with np.errstate(over="ignore"):
                 blocks.append(weights[:, self._component_order].astype(dtype, copy=False))
             overflowing = ~np.isfinite(blocks[-1]).all(axis=1)
             if overflowing.any():
                 raise ValueError(
-                    f"X: the weights of row {batch.ids[overflowing][0]} overflow; expected entries on the "
+                    f"X: the weights of row {block.ids[overflowing][0]} overflow; expected entries on the "
                     "scale of the data of the fit"
                 )
         if self.sparse_output:
             return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
         return array_like(np.concatenate(blocks), X)
 
-    def inverse_transform(self, L: Any) -> Array:
+    def inverse_transform(self, L: Any, *, batch: Any = None) -> Array:
         """Return the rows that belong to given weights, without noise, in the units of the data.
 
         Parameters
         ----------
         L : array-like or sparse, shape (n_rows, K)
             Weights, as `transform` returns them.
+        batch : sequence, optional
+            The batch that shows each row. By default rows are shown without offsets of batches.
         """
         check_is_fitted(self)
         K = len(self.components_)
@@ -122,9 +131,19 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if weights.ndim != 2 or weights.shape[1] != K:
             raise ValueError(f"L: shape {weights.shape}; expected one column for each of {K} features")
         restored: Array = weights @ self.components_ + self.mean_
-        return restored
+        batches = BatchUse.of(self._outcome.batches, None, batch, len(restored))
+        return restored + batches.offsets()
 
-    def impute(self, X: Any, *, missing: Any = None, return_std: bool = False, n_draws: int = 50) -> Any:
+    def impute(
+        self,
+        X: Any,
+        *,
+        missing: Any = None,
+        batch: Any = None,
+        to_batch: Any = None,
+        return_std: bool = False,
+        n_draws: int = 50,
+    ) -> Any:
         """Fill in missing entries by the mean of their predictive distribution.
 
         Parameters
@@ -133,6 +152,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN. Their values in X are not
             used, and are replaced in the result.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
+            it, are treated as rows of the population of batches. Their
+            deviations then include how much batches differ.
+        to_batch : str or int, optional
+            Label of a batch of the fit: all rows are returned as this batch would show them. Observed entries
+            exchange the offset of their own batch for that of the other one, and predictions have its offset
+            and its noise.
         return_std : bool
             Also return how uncertain each entry is: the standard deviation of its predictive distribution,
             noise included, or 0 if the entry is observed.
@@ -147,26 +174,32 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array or frame of the same kind and shape as X, or two of them
             Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
             constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
-            predicted: missing entries and their deviations are NaN.
+            predicted: missing entries and their deviations are NaN. Panels (see `open_rows`) become a frame
+            of pandas with all columns of the fit.
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
-        standardised, means, stds = self._standardised(rows), [], []
+        batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
+        shown_by = batches.moved_to(to_batch)
+        standardised, means, stds = StandardisedRows(rows, self.mean_, self._unit), [], []
         predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
         block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
-        for batch in sequential(rows, block_rows=block_rows):
-            filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
-            if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
-                seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
-                mean, std = self._in_units_of_data(*predictor.predict(seen))
+        for block in sequential(rows, block_rows=block_rows):
+            codes = shown_by[block.ids]
+            filled = batches.moved(block.values.astype(np.float64), block.ids, codes)
+            spread = np.zeros(filled.shape)
+            if len(some := np.flatnonzero(~block.observed.all(axis=1))):
+                seen = batches.removed(Batch(block.values[some], block.observed[some], block.ids[some]))
+                found = predictor.predict(standardised.mapped(seen))
+                mean, std = batches.shown(*self._in_units_of_data(*found), codes[some])
                 filled[some] = np.where(seen.observed, filled[some], mean)
                 spread[some] = np.where(seen.observed, 0.0, std)
             means.append(filled)
             stds.append(spread)
-        filled = like_input(np.concatenate(means), X)
-        return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
+        filled = like_input(np.concatenate(means), X, rows)
+        return (filled, like_input(np.concatenate(stds), X, rows)) if return_std else filled
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
         """Return the predictive log-likelihood per entry of some entries of X, given the other entries.
 
         For new rows these are a tenth of the entries, chosen at random with a fixed seed, so that they are
@@ -181,12 +214,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         X : array-like, frame, AnnData, or Rows
         y : ignored
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
+            it, are treated as rows of the population of batches.
         """
-        score, label = self._score_and_label(X)
+        score, label = self._score_and_label(X, batch=batch)
         warn_of_seen_entries(label)
         return score.log_likelihood
 
-    def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = SCORING_DRAWS) -> HeldOutScore:
+    def held_out_score(
+        self, X: Any, held_out: Any = None, *, batch: Any = None, n_draws: int = SCORING_DRAWS
+    ) -> HeldOutScore:
         """Score the predictions of held-out entries by log-likelihood and by squared error.
 
         Parameters
@@ -195,6 +233,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         held_out : boolean array-like, optional
             True at the entries to hold out and to score. By default they are those of `score`, which also
             says when there is a `SeenInFitWarning`.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
+            it, are treated as rows of the population of batches.
         n_draws : int
             Number of draws from the posterior.
 
@@ -203,21 +244,21 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         HeldOutScore
             The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
         """
-        score, label = self._score_and_label(X, held_out, n_draws)
+        score, label = self._score_and_label(X, held_out, n_draws, batch)
         warn_of_seen_entries(label)
         return score
 
     def _score_and_label(
-        self, X: Any, held_out: Any = None, n_draws: int = SCORING_DRAWS
+        self, X: Any, held_out: Any = None, n_draws: int = SCORING_DRAWS, batch: Any = None
     ) -> tuple[HeldOutScore, str]:
         """Return a score, and what the scored entries are to the fit."""
         check_is_fitted(self)
-        hidden = self._hidden_entries(X, held_out)
+        hidden = self._hidden_entries(X, held_out, batch)
         scores, log_scale = [], np.log(self.scale_)
-        for batch, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
+        for block, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
             score = score_rows(
                 self.posterior_,
-                keyed_by_content(batch),
+                keyed_by_content(block),
                 truth,
                 mask,
                 self._algorithm(),
@@ -226,7 +267,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 integrated=True,
                 units=self.noise_ratio_,
             )
-            units = (mask @ log_scale).sum() / max(score.n_entries, 1)
+            units = (mask @ log_scale).sum() + mask.sum(axis=1) @ np.log(hidden.scales(block.ids))
+            units = units / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
         return HeldOutScore.over(scores), hidden.label
 
@@ -252,7 +294,13 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._in_units_of_data(drawn, np.zeros(drawn.shape))[0]
 
     def annotate(
-        self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
+        self,
+        adata: Any,
+        *,
+        layer: str | None = None,
+        absent: str = "zero",
+        imputed: bool = False,
+        batch: Any = None,
     ) -> None:
         """Write the weights and features of the model into an AnnData object.
 
@@ -271,10 +319,12 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             What the entries mean that a sparse matrix does not store. Use the same value as for the fit.
         imputed : bool
             Also write the data with its missing entries filled in.
+        batch : sequence, or str, optional
+            The batch of every observation, or the name of a column of obs, as in `fit`.
         """
         check_is_fitted(self)
         rows = AnnDataRows(adata, layer=layer, absent=absent)
-        adata.obsm["X_bpfa"] = self.transform(rows)
+        adata.obsm["X_bpfa"] = self.transform(rows, batch=batch)
         adata.varm["bpfa_components"] = self.components_.T
         adata.uns["bpfa"] = {
             "component_probabilities": self.component_probabilities_,
@@ -285,11 +335,13 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             "n_steps": self.n_steps_,
         }
         if imputed:
-            adata.layers["bpfa_imputed"] = self.impute(rows)
+            adata.layers["bpfa_imputed"] = self.impute(rows, batch=batch)
 
-    def _hidden_entries(self, X: Any, held_out: Any) -> HiddenEntries:
+    def _hidden_entries(self, X: Any, held_out: Any, batch: Any = None) -> HiddenEntries:
         """Return the entries of X by which the model is judged."""
-        return HiddenEntries(rows_like_those_of_the_fit(self, X), self._outcome, held_out)
+        rows = rows_like_those_of_the_fit(self, X)
+        batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
+        return HiddenEntries(batches.rows(rows), self._outcome, held_out)
 
     @property
     def _n_features_out(self) -> int:
@@ -322,5 +374,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
         return replace(self._settings(), options=longer).make_algorithm(self.n_jobs)
 
-    def _standardised(self, X: Any, missing: Any = None) -> StandardisedRows:
-        return StandardisedRows(rows_like_those_of_the_fit(self, X, missing), self.mean_, self._unit)
+    def _standardised(self, X: Any, missing: Any = None, batch: Any = None) -> StandardisedRows:
+        rows = rows_like_those_of_the_fit(self, X, missing)
+        batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
+        return StandardisedRows(batches.rows(rows), self.mean_, self._unit)

@@ -65,6 +65,7 @@ def plan_transposed_fit(found: Findings, resumed: Resumed | None) -> Plan:
         spared=spared,
         n_jobs=found.n_jobs,
         converted=_conversion(rows, scale, found.n_jobs),
+        batches=seen.batches,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bpfa.data import sample_ids
+from bpfa.data.batches import BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.checkpoint import Checkpoint, Clock, Saver
@@ -64,6 +65,8 @@ class Outcome:
     """The probability that a column uses a feature, K x D, if the model has sparse columns."""
     notes: dict[str, Any] | None = None
     """What the user of the model has noted about its rows, for example the size of patches."""
+    batches: BatchEffects | None = None
+    """The effects of batches, if rows have labels of batches."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -151,6 +154,7 @@ class _Training:
             data_digest=plan.data_digest,
             sketch=plan.sketch,
             spared=plan.spared,
+            batches=plan.batches,
             error=error,
         )
         return outcome if plan.converted is None else plan.converted(outcome)

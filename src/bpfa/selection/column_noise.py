@@ -16,6 +16,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.registry import backend_of
 from bpfa.data import Batch, Rows
 from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.panel_factors import factor_analysis
 
 __all__ = ["column_noise", "posterior_variances"]
 
@@ -52,7 +53,7 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     array([0.64, 0.64, 0.62, 1.27, 1.27, 1.26])
     """
     batch = row_sample(rows, stream)
-    analysis = FactorAnalysis(batch.values, batch.observed)
+    analysis = factor_analysis(batch.values, batch.observed)
     n_factors = min(n_features, rows.n_columns // 2)
     if n_factors:
         analysis.fit(n_factors, WIDE_ITERATIONS if rows.n_columns > MANY else MAX_ITERATIONS)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows
-from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.factor_analysis import row_sample
+from bpfa.inference.panel_factors import factor_analysis
 from bpfa.selection.significant_factors import significant_factors
 
 __all__ = ["component_count"]
@@ -40,7 +41,7 @@ class _Trial:
     def __init__(self, batch: Batch, hidden: NDArray[np.bool_]) -> None:
         self.hidden = hidden & batch.observed
         self.truth = batch.values[self.hidden]
-        self.analysis = FactorAnalysis(batch.values, batch.observed & ~hidden)
+        self.analysis = factor_analysis(batch.values, batch.observed & ~hidden)
 
     def error(self, n_factors: int) -> float:
         """Continue with this number of factors, and return the squared error of the hidden entries."""
@@ -85,7 +86,7 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
 
 def _visible_factors(batch: Batch, n_factors: int, largest: int) -> int:
     """Return how many of a slightly larger number of factors are above the level of noise."""
-    analysis = FactorAnalysis(batch.values, batch.observed)
+    analysis = factor_analysis(batch.values, batch.observed)
     analysis.fit(min(largest, round(n_factors * GROWTH)), MAX_ITERATIONS, TOLERANCE)
     return int((analysis.common > 0).sum())
 

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import svds
 
 from bpfa._support.checks import Array
 from bpfa.inference.factor_analysis import FactorAnalysis
+from bpfa.inference.panel_factors import factor_analysis
 
 __all__ = ["significant_factors"]
 
@@ -65,7 +66,7 @@ def significant_factors(
     >>> significant_factors(y, np.ones(y.shape, dtype=bool), 13, rng)
     4
     """
-    analysis, n_factors = FactorAnalysis(values, observed), 0
+    analysis, n_factors = factor_analysis(values, observed), 0
     while n_factors < largest:
         if n_factors:
             analysis.fit(n_factors, MAX_ITERATIONS, TOLERANCE)

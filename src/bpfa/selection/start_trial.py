@@ -15,7 +15,7 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa.data import ArrayRows, Batch, Rows, sample_ids
 from bpfa.inference.algorithms import algorithm
-from bpfa.inference.factor_analysis import FactorAnalysis
+from bpfa.inference.panel_factors import factor_analysis
 from bpfa.inference.progress import NonFiniteError
 from bpfa.inference.schedule import Schedule
 from bpfa.inference.settings import Settings
@@ -75,7 +75,7 @@ class StartTrial:
         chosen = self._stream.child("hidden").generator(0).random(batch.observed.shape) < HIDDEN_SHARE
         self._hidden, self._truth = chosen & batch.observed, batch.values
         observed = batch.observed & ~chosen
-        analysis = FactorAnalysis(batch.values, observed)
+        analysis = factor_analysis(batch.values, observed)
         analysis.fit(n_factors, MAX_ITERATIONS)
         self._unit = np.ones(rows.n_columns)
         if settings.noise == "columns":
