@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
@@ -285,8 +284,8 @@ def refine_by_groups(
         return None
     fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
 
-    def restore_without(observed: NDArray[np.bool_]) -> Restored:
-        return restore_from_model(replace(canvas, observed=observed), fewer_draws, model)
+    def restore(changed: Canvas) -> Restored:
+        return restore_from_model(changed, fewer_draws, model)
 
     refined = refine(
         canvas,
@@ -295,7 +294,7 @@ def refine_by_groups(
         plan.groups,
         backend_of(model.settings_.device).groups,
         noisy=plan.noisy,
-        restore_without=restore_without,
+        restore=restore,
         stream=model.settings_.stream.child("groups"),
         n_threads=thread_count(model.n_jobs),
         verbose=model.verbose,
