@@ -313,6 +313,21 @@ def test_channels_with_the_same_holes_have_models_of_their_own():
     np.testing.assert_array_equal(grouping.offsets % 3, grouping.channels)
 
 
+def test_channels_with_models_of_their_own_are_uncorrelated():
+    rng = np.random.default_rng(0)
+    lightness = rng.normal(size=(1, 30, 30, 1))
+    colours = (lightness + 0.2 * rng.normal(size=(1, 30, 30, 3))).astype(np.float32)
+    observed = np.repeat(rng.random((1, 30, 30, 1)) < 0.5, 3, axis=3)
+    grouping = Grouping(colours, observed, plan_groups(observed, noisy=False), BACKENDS["cpu"].groups)
+    covariance = np.cov(grouping.values[observed].reshape(-1, 3).T)
+    off_diagonal = covariance - np.diag(np.diag(covariance))
+    assert np.abs(off_diagonal).max() < 0.02
+    current = np.where(observed, colours, 0)
+    found = grouping.round(current, grouping.beliefs(np.full(3, 1e-4)), learn_noise=False)
+    # Observed pixels come back in their own channels.
+    assert np.abs(found.value - colours)[observed].mean() < 0.05
+
+
 def test_strips_do_not_change_the_bits(camera, missing, monkeypatch):
     values = ((camera - camera.mean()) / camera.std())[None, :, :, None].astype(np.float32)
     observed = ~missing[None, :, :, None]

@@ -141,6 +141,7 @@ class _Rounds:
         self.canvas, self.plan, self.noise, self.noisy, self.bar = canvas, plan, noise, noisy, bar
         self.arguments = plan, kernels, n_threads
         self.best: GroupedPicture | None = None
+        self.rotation: NDArray[np.float32] | None = None
         self.n_rounds = self.n_done = 0
 
     def grouping(self, canvas: Canvas) -> Grouping:
@@ -227,6 +228,7 @@ class _Rounds:
         if verdict.weight >= LEAST_WEIGHT:
             state: Restored | GroupedPicture = states[0] if len(states) > LAST_ROUNDS else dictionary
             grouping = self.grouping(self.canvas)
+            self.rotation = grouping.rotation
             for _ in range(min(LAST_ROUNDS, self.n_rounds)):
                 state = self.best = self.next(grouping, state)
         return verdict
@@ -264,5 +266,5 @@ def _combined(
         np.where(informed, mean, dictionary.mean), np.where(informed, std, dictionary.std), informed
     )
     found = best.beliefs.noise if noisy else noise
-    groups = FinishedGroups(best.value, rounds.plan, best.beliefs)
+    groups = FinishedGroups(best.value, rounds.plan, best.beliefs, rounds.rotation)
     return Refined(restored, found, rounds.n_rounds, verdict.weight, interrupted, groups)
