@@ -79,9 +79,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     n_draws : int
         Number of draws from the posterior behind the restored picture.
     refine : str or None
-        "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
-        pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
-        weight. None, or "none", returns the picture of the dictionary.
+        "groups", the default, refines the picture that the dictionary restores by groups of like patches.
+        Some observed pixels are hidden to decide for how many rounds, and with which weight. In noisy
+        pictures a noisier copy of the picture decides whether groups keep their weight. None, or "none",
+        returns the picture of the dictionary.
     noise_model : str
         "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
         pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
