@@ -133,7 +133,9 @@ def test_constant_pictures_and_single_pixels():
     mask = np.zeros(image.shape, dtype=bool)
     mask[4] = True
     assert (inpaint(image, mask, **QUICK | {"max_steps": 3}).image == 9).all()
-    assert (denoise(image, **QUICK | {"max_steps": 3}).image == 9).all()
+    denoised = denoise(image, **QUICK | {"max_steps": 3})
+    assert (denoised.image == 9).all()
+    assert (denoised.stage, denoised.group_weight) == ("dictionary", 0.0)
     alone = np.full((20, 20), np.nan)
     alone[0, 0] = 3.0
     result = inpaint(alone, patch_size=8, n_components=4, max_steps=5, random_state=0)

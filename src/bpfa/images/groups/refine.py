@@ -28,7 +28,7 @@ __all__ = ["Refined", "refine"]
 LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
 LAST_ROUNDS = 2
-# Groups with a smaller weight than this are not worth their time.
+# Groups with a smaller weight than this are left out.
 LEAST_WEIGHT = 0.05
 
 Restore = Callable[[Canvas], Restored]
@@ -116,6 +116,8 @@ def refine(
             if noisy or hidden is None:
                 rounds.until_settled(dictionary)
                 verdict = Verdict(rounds.checked(restore, stream))
+                if verdict.weight < LEAST_WEIGHT:
+                    rounds.best, verdict = None, Verdict(0.0)
             else:
                 verdict = rounds.judged(dictionary, hidden, restore)
         except KeyboardInterrupt:
