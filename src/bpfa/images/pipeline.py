@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
@@ -84,9 +83,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     n_draws : int
         Number of draws from the posterior behind the restored picture.
     refine : str or None
-        "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
-        pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
-        weight. None, or "none", returns the picture of the dictionary.
+        "groups", the default, refines the picture that the dictionary restores by groups of like patches.
+        Some observed pixels are hidden to decide for how many rounds, and with which weight. In noisy
+        pictures a noisier copy of the picture decides whether groups keep their weight. None, or "none",
+        returns the picture of the dictionary.
     noise_model : str
         "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
         pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
@@ -323,8 +323,8 @@ def refine_by_groups(
         return None
     fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
 
-    def restore_without(observed: NDArray[np.bool_]) -> Restored:
-        return restore_from_model(replace(canvas, observed=observed), fewer_draws, model)
+    def restore(changed: Canvas) -> Restored:
+        return restore_from_model(changed, fewer_draws, model)
 
     refined = refine(
         canvas,
@@ -333,7 +333,7 @@ def refine_by_groups(
         plan.groups,
         backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
-        restore_without=restore_without,
+        restore=restore,
         stream=model.settings_.stream.child("groups"),
         n_threads=thread_count(model.n_jobs),
         verbose=model.verbose,
