@@ -142,14 +142,14 @@ def test_a_stream_that_falls_behind_skips_frames_and_counts_them():
         all_read.set()
 
     results = restorer.stream(fast())
-    first = next(results)
+    found = [next(results)]
     assert all_read.wait(10)
-    rest = list(results)
-    np.testing.assert_array_equal(rest[-1].missing, scan(5).missing)
+    found += results
+    # The newest frame is never the one that is skipped.
+    np.testing.assert_array_equal(found[-1].missing, scan(5).missing)
     latency = restorer.latency
-    assert latency.n_restored == 1 + len(rest)
+    assert latency.n_restored == len(found) <= 3
     assert latency.n_restored + latency.n_skipped == 6
-    assert first.missing.shape == SHAPE
 
 
 def test_an_error_of_the_source_reaches_the_user():
