@@ -40,6 +40,8 @@ class Settings:
     """Whether the held-out entries only serve to judge the model after the fit, and are not scored in it."""
     sparse: str = "rows"
     """Which side of the table is sparse: its "rows" or its "columns"."""
+    prefer: str = "prediction"
+    """What the fit is to be best at, as in `bpfa.selection.preferences`."""
 
     @property
     def stream(self) -> Stream:

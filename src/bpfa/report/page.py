@@ -16,7 +16,7 @@ from bpfa._support.optional import library
 from bpfa.estimator.frames import shortened
 from bpfa.report.charts import line_chart
 
-__all__ = ["energy", "noise_range", "render", "settings_of", "traces"]
+__all__ = ["noise_range", "render", "settings_of", "traces"]
 
 
 def render(**content: Any) -> str:
@@ -61,16 +61,6 @@ def traces(history: Mapping[str, NDArray[Any]], noise_unit: str) -> list[tuple[s
         for title, values in columns.items()
     }
     return [(title, chart) for title, chart in charts.items() if chart]
-
-
-def energy(model: Any) -> Array:
-    """Return the share of each feature in the variance that all features explain, of standardised columns.
-
-    The weights of all features have the same variance, which therefore cancels.
-    """
-    norms = ((model.components_ / model.scale_) ** 2).sum(axis=1)
-    energies: Array = model.component_probabilities_ * norms
-    return energies / (energies.sum() or 1.0)
 
 
 def _held_out(settings: Any) -> str:

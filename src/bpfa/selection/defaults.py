@@ -42,7 +42,8 @@ SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
 EPOCHS = 10
-PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
+STEPS_FROM_COMPONENTS = {"principal": 100, "rotated": 100, "varimax": 200}
+SPARSE_STEPS, OTHER_STEPS = 500, 2000
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
