@@ -28,6 +28,15 @@ def test_rows_use_fewer_features_the_more_a_fit_is_to_be_read(fits):
     assert shares[0] > shares[1] > shares[2], shares
 
 
+def test_usage_is_the_share_of_the_rows(fits):
+    for prefer in READ:
+        model = fits[prefer]
+        posterior = model.posterior_
+        n_using = posterior.a - posterior.priors.beta(posterior.n_features)[0]
+        shares = n_using[model._component_order] / len(X)
+        np.testing.assert_allclose(model.component_probabilities_, shares, atol=0.02)
+
+
 def test_settings_follow_from_the_preference(fits):
     for prefer in READ:
         settings = fits[prefer].settings_
@@ -82,7 +91,7 @@ def test_a_fit_that_is_to_be_read_is_resumed_to_the_same_bits(tmp_path):
     BPFA(max_steps=3, **settings).fit(X, checkpoint=tmp_path / "half.bpfa")
     resumed = BPFA(max_steps=6, **settings).fit(X, resume=tmp_path / "half.bpfa")
     np.testing.assert_array_equal(resumed.components_, whole.components_)
-    with pytest.raises(ValueError, match="prefer='readability', not 'balance'|fitted with priors"):
+    with pytest.raises(ValueError, match="expected the same parameters"):
         BPFA(max_steps=6, **settings | {"prefer": "balance"}).fit(X, resume=tmp_path / "half.bpfa")
 
 

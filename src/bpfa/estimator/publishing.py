@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa.fitting.run import Outcome
+from bpfa.inference.sampler import ChainPosterior
 from bpfa.prediction.predictions import feature_means, feature_usage, features_in_use
+from bpfa.selection.preferences import PREFERENCES
 
 __all__ = ["fitted_attributes", "publish"]
 
@@ -19,7 +22,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     The largest loading of every component is positive.
     """
     posterior, scale = outcome.posterior, outcome.scale
-    usage = feature_usage(posterior)
+    usage = _usage(outcome)
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
     in_use = features_in_use(posterior)
     means = feature_means(posterior)
@@ -50,6 +53,16 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "_component_order": order,
         "_component_signs": signs,
     }
+
+
+def _usage(outcome: Outcome) -> Array:
+    """Return the share of the rows of the data that use each feature."""
+    usage = feature_usage(outcome.posterior)
+    if isinstance(outcome.posterior, ChainPosterior):
+        return usage
+    # The prior of a fit that is to be read counts further rows, which use no feature.
+    further = PREFERENCES[outcome.settings.prefer].rows_without_features
+    return np.minimum(usage * (1 + further), 1.0) if further else usage
 
 
 def publish(estimator: Any, outcome: Outcome) -> None:
