@@ -78,6 +78,7 @@ def settings_of(model: Any) -> dict[str, str]:
         "Largest number of features": settings.n_features,
         "Posterior of the features": settings.features,
         "Weight precision learned from": f"{settings.weight_precision} weights",
+        "Meant for": settings.prefer,
         "Start": settings.init,
         "Rows": f"{model.n_rows_seen_:,}",
         "Columns": f"{model.n_features_in_:,}",
