@@ -221,9 +221,29 @@ def cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
+def comparison(rows: list[dict[str, Any]], prefer: str) -> str:
+    """Return what a value of `prefer` changes, over all tables, in a sentence."""
+    by_table: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_table.setdefault(row["table"], {})[row["method"]] = row
+    pairs = [
+        (found[f"bpfa, prefer={PREFERENCES[0]!r}"], found[f"bpfa, prefer={prefer!r}"])
+        for found in by_table.values()
+    ]
+    cost = [100 * (other["mse"] / best["mse"] - 1) for best, other in pairs]
+    gain = [other["log_likelihood"] - best["log_likelihood"] for best, other in pairs]
+    shares = [other["features_a_row"] / other["features"] for _, other in pairs]
+    return (
+        f"With `prefer={prefer!r}` a row uses {np.median(shares):.0%} of the features (median over the "
+        f"{len(pairs)} tables; from {min(shares):.0%} to {max(shares):.0%}). Relative to the default, "
+        f"the squared error changes by {np.median(cost):+.0f} % (from {min(cost):+.0f} to {max(cost):+.0f} %), "
+        f"and the log-likelihood by {np.median(gain):+.3f} (from {min(gain):+.3f} to {max(gain):+.3f})."
+    )
+
+
 def markdown(results: dict) -> str:
-    """Return the tables of the page, one for each table of data."""
-    parts = []
+    """Return the tables of the page, one for each table of data, and a summary."""
+    parts = [comparison(results["rows"], prefer).replace("'", '"') for prefer in PREFERENCES[1:]]
     for name in dict.fromkeys(row["table"] for row in results["rows"]):
         rows = [row for row in results["rows"] if row["table"] == name]
         note = " (settings were chosen on this table)" if rows[0]["chosen_on"] else ""
