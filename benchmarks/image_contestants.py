@@ -35,6 +35,8 @@ class Effort(NamedTuple):
     seed: int = 0
     steps: int | None = None
     """Number of training steps of bpfa; its default if None."""
+    device: str = "cpu"
+    """Where bpfa computes."""
 
 
 @dataclass(frozen=True)
@@ -139,25 +141,18 @@ def biharmonic(picture: DamagedPicture, effort: Effort) -> Array:
     return restoration.inpaint_biharmonic(np.nan_to_num(picture.seen) / 255, picture.missing) * 255
 
 
-def bpfa_options(task: Task) -> dict[str, Any]:
-    """Return what bpfa is told of a task.
-
-    This is the place for an option that names the kind of the noise. As long as there is none, Poisson noise
-    is treated like noise of one level.
-    """
-    return {}
-
-
 def bpfa(picture: DamagedPicture, effort: Effort, *, refine: str | None) -> ImageResult:
-    """Restore a picture by bpfa, with its defaults."""
+    """Restore a picture by bpfa, with its defaults. It is told that counts are counts, but not their gain."""
     restore = denoise if picture.task.noisy else inpaint
+    noise_model = {} if picture.task.peak is None else {"noise_model": "poisson"}
     return restore(
         picture.seen,
         refine=refine,
         max_steps=effort.steps,
         random_state=effort.seed,
         n_jobs=effort.threads,
-        **bpfa_options(picture.task),
+        device=effort.device,
+        **noise_model,
     )
 
 

@@ -19,7 +19,8 @@ nor rounded.
 
 Wavelets, TV, NLM and BM3D are methods for complete pictures with Gaussian noise. Where pixels are missing,
 linear interpolation fills them in first. Where the noise is Poisson noise, these methods work on square
-roots of the counts (Anscombe's transform), for which all four are told the gain. bpfa is told nothing.
+roots of the counts (Anscombe's transform), for which all four are told the gain. bpfa is told that they are
+counts (`noise_model="poisson"`), and nothing else.
 
 The settings of groups were chosen on small versions of the pictures marked with an asterisk
 (`benchmarks.group_settings`), which are therefore left out of the means. Defaults of the dictionary were
@@ -77,7 +78,9 @@ def _mean_row(name: str, results: Sequence[dict]) -> list[str]:
     psnr, ssim, seconds = (
         float(np.mean([result[key] for result in results])) for key in ("psnr", "ssim", "seconds")
     )
-    return [name, f"{psnr:.2f}", f"{ssim:.4f}", *shares, f"{seconds:.1f}", results[0]["told"]]
+    devices = sorted({result.get("device", "cpu") for result in results} - {"cpu"})
+    took = " on ".join([f"{seconds:.1f}", *devices])
+    return [name, f"{psnr:.2f}", f"{ssim:.4f}", *shares, took, results[0]["told"]]
 
 
 def _number(result: dict | None, key: str) -> str:

@@ -65,6 +65,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", type=int, help="side of the square that is cut out of each picture")
     parser.add_argument("--steps", type=int, help="training steps of bpfa (default: its own)")
     parser.add_argument("--fresh", action="store_true", help="run again what is already stored")
+    parser.add_argument("--device", default="cpu", help='where bpfa computes, for example "cuda"')
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="the file of the results")
@@ -95,7 +96,7 @@ def available(names: list[str], console: Console) -> list[str]:
 
 def cells(pictures: Any, tasks: Any, contestants: Any, arguments: argparse.Namespace) -> list[Cell]:
     """Return one cell for each contestant, task and picture."""
-    given = {name: getattr(arguments, name) for name in ("size", "steps", "threads", "seed")}
+    given = {name: getattr(arguments, name) for name in ("size", "steps", "device", "threads", "seed")}
     return [
         Cell(
             f"{task}/{picture}/{name}",
@@ -119,9 +120,11 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     contestant = CONTESTANTS[settings["contestant"]]
     with threadpool_limits(threads):
         began = time.perf_counter()
-        answer = contestant.restore(picture, Effort(threads, settings["seed"], settings["steps"]))
+        effort = Effort(threads, settings["seed"], settings["steps"], settings["device"])
+        answer = contestant.restore(picture, effort)
         seconds = time.perf_counter() - began
-    return {**scores(picture, answer), "seconds": seconds, "told": contestant.told}
+    found = {**scores(picture, answer), "seconds": seconds, "told": contestant.told}
+    return found if isinstance(answer, np.ndarray) else found | {"device": settings["device"]}
 
 
 def scores(picture: DamagedPicture, answer: Restored) -> dict[str, Any]:

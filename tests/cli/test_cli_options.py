@@ -39,6 +39,8 @@ OPTIONS = [
 
 # A value for each option that is not its default: as it is written, and as the library receives it.
 VALUES = {
+    "update": ("7", 7),
+    "forgetting": ("0.25", 0.25),
     "components": ("5", 5),
     "algorithm": ("titsias-ssvi", "titsias-ssvi"),
     "sparse": ("rows", "rows"),
@@ -126,7 +128,9 @@ def test_which_parameters_of_the_library_are_options():
     # The others are for those who write Python.
     python_only = {"features", "priors", "verbose"}
     image, table = ({LIBRARY_NAMES[o] for c, o in OPTIONS if c == name} for name in ("inpaint", "fit"))
-    assert declarations(RestorationOptions).keys() - image == python_only | {"n_draws", "callbacks"}
+    # The option --model is a file, where the library takes the model itself.
+    others = {"n_draws", "callbacks", "model"}
+    assert declarations(RestorationOptions).keys() - image == python_only | others
     assert declarations(Parameters).keys() - table == python_only | {
         "weight_precision",
         "batch_size",

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 pytest.importorskip("skimage")
-from benchmarks import image_contestants, readme
+from benchmarks import readme
 from benchmarks.group_settings import bundled_pictures
 from benchmarks.image_contestants import CONTESTANTS, Contestant, Effort, counts_from_roots
 from benchmarks.image_page import markdown
@@ -20,7 +20,7 @@ from experiments.runs import run_and_report
 
 # A picture with edges and a slope, on which every method must improve on what it is given.
 SLOPE = np.add.outer(np.arange(48.0), 2 * np.arange(48.0)) + 60 * (np.arange(48) > 20)
-ARGUMENTS = argparse.Namespace(size=32, steps=3, threads=1, seed=0)
+ARGUMENTS = argparse.Namespace(size=32, steps=3, device="cpu", threads=1, seed=0)
 
 
 def error(image, truth, where):
@@ -161,4 +161,10 @@ def test_what_others_are_told_is_said():
     assert "| BM3D | 30.00 | 0.9000 |  |  |  | 1.0 | the noise level |" in markdown(
         [{"settings": settings, "result": result}]
     )
-    assert image_contestants.bpfa_options(TASKS["noise-25"]) == {}
+
+
+def test_seconds_on_another_device_are_said_to_be():
+    result = {"psnr": 30.0, "ssim": 0.9, "seconds": 1.0, "told": "", "device": "cuda"}
+    settings = {"task": "noise-25", "picture": "house", "contestant": "bpfa groups"}
+    result["coverage"] = {"0.8": 0.8, "0.95": 0.95, "0.99": 0.99}
+    assert "| 1.0 on cuda |" in markdown([{"settings": settings, "result": result}])

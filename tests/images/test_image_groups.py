@@ -9,6 +9,7 @@ from skimage import data, transform
 import bpfa
 from bpfa._support.philox import Stream
 from bpfa.backends.cpu.groups import CpuGroups
+from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.registry import BACKENDS
 from bpfa.images import denoise, inpaint
 from bpfa.images.groups import refine
@@ -49,6 +50,30 @@ def test_groups_fill_in_better_than_the_dictionary(camera, missing, filled):
     error = np.abs(filled.image - camera)[missing]
     assert 0.90 < (error < 1.96 * filled.std[missing]).mean() < 0.99
     assert (filled.std[~missing] == 0).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("share", [0.2, 0.7, 1.0])
+def test_rounds_on_a_gpu_are_those_of_the_host(camera, share):
+    """Also one after another, when the groups of the second round are found on the result of the first."""
+    rng = np.random.default_rng(3)
+    values = ((camera - camera.mean()) / camera.std()).astype(np.float32)[None, ..., None]
+    observed = rng.random(values.shape) < share
+    noisy = share == 1.0
+    plan = plan_groups(observed, noisy=noisy)
+    noise = np.array([0.1 if noisy else plan.noise])
+    seen = values + (np.sqrt(noise) * rng.normal(size=values.shape) if noisy else 0)
+    start = (values + 0.15 * rng.normal(size=values.shape)).astype(np.float32)
+    pictures = []
+    for kernels in (CpuGroups(), CudaGroups()):
+        grouping = Grouping(seen.astype(np.float32), observed, plan, kernels)
+        first = grouping.round(start, grouping.beliefs(noise), learn_noise=noisy)
+        second = grouping.round(first.value, first.beliefs, learn_noise=noisy)
+        pictures.append((first, second))
+    for expected, found in zip(*pictures, strict=True):
+        assert np.sqrt(np.mean((found.value - expected.value) ** 2)) < 1e-3
+        np.testing.assert_allclose(np.median(found.mixture / expected.mixture), 1, atol=1e-3)
+        np.testing.assert_allclose(found.beliefs.noise, expected.beliefs.noise, rtol=1e-3)
 
 
 def test_groups_denoise_better_than_the_dictionary(camera):

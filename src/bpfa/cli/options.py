@@ -138,8 +138,12 @@ IMAGE = (
         None,
         help="True image, if it is known: the report then shows PSNR and the coverage of intervals.",
     ),
+    option("model", Path | None, None, help="Kept model, by which the image is restored without training."),
+    option("save_model", Path | None, None, help="Write the model of the patches, to be kept for --model."),
     *library_options(
         RestorationOptions,
+        "update",
+        "forgetting",
         "patch_size",
         "stride",
         "channel_axis",
@@ -157,7 +161,8 @@ IMAGE = (
 LIBRARY_NAMES = {
     RENAMED.get(name, name): name
     for name in (declarations(Parameters) | declarations(RestorationOptions))
-    if RENAMED.get(name, name) in {shared.name for shared in (*FIT, *IMAGE)}
+    # Where the library takes a model, the command line takes a file.
+    if RENAMED.get(name, name) in {shared.name for shared in (*FIT, *IMAGE)} and name != "model"
 }
 """The library's names for the options that are parameters of the library."""
 

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
+from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
 from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
@@ -186,7 +187,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
         Number of features in use: more than one row in a thousand, and more than one row, uses them, and
-        what they add to such a row stands out from the noise.
+        they stand out from the noise. There may be more components than these, if they predict better.
     noise_std_ : array, shape (n_columns,)
         Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
         the fit, and NaN for a column that had no observed entry.
@@ -341,8 +342,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         with limited_threads(n_jobs), one_blas_thread():
             seen = look_at(table, parameters, resumed)
-            side = chosen_side(seen, parameters, resumed, n_jobs)
-            plan = PLANS[side](seen, parameters, resumed, n_jobs)
+            found = Findings(seen, parameters, n_jobs)
+            plan = PLANS[chosen_side(found, resumed)](found, resumed)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save

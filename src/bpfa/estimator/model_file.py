@@ -69,6 +69,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
         "data_digest": outcome.data_digest,
+        "notes": outcome.notes,
     }
     write_model(path, arrays, document)
 
@@ -110,6 +111,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
         spared=arrays.get("spared"),
         loading_probabilities=arrays.get(PROBABILITIES),
+        notes=document.get("notes"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from bpfa.selection import defaults
 from bpfa.selection.column_noise import column_noise
 from bpfa.selection.preferences import sparser_priors
 from bpfa.selection.start_choice import Start, choose_start
+
+if TYPE_CHECKING:
+    from bpfa.estimator.findings import Findings
 
 __all__ = [
     "Seen",
@@ -122,6 +125,14 @@ def _sparse_by_choice_of_data(parameters: Parameters, init: str) -> bool:
     return init == "common" and parameters.open_start
 
 
+def _start_is_open(parameters: Parameters) -> bool:
+    """Return whether a trial is to decide if rows use only some of the features."""
+    # The benefit of the sparse start has been measured for fits of this kind only.
+    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
+    open_to_data = parameters.n_components is None and parameters.open_start
+    return open_to_data and measured_kind and not (parameters.revise or parameters.preference.reads)
+
+
 def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
     """Return the limits of a fit. If the user sets none, the number of steps depends on the start."""
     max_steps, max_time = parameters.max_steps, parameters.max_time
@@ -137,10 +148,19 @@ def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_column
 def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
+    components = settings.init in ("principal", "rotated", "varimax")
+    principal = components and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
-    if principal_alone(settings.n_features, n_columns) and not settings.most_features:
-        fewest = defaults.STEPS_FROM_COMPONENTS.get(settings.init, fewest)
-    if _sparse_by_choice_of_data(parameters, settings.init):
+    if principal and not settings.most_features:
+        tried = defaults.start_is_tried(n_rows, settings.n_features, n_columns)
+        found_dense = settings.init == "principal" and _start_is_open(parameters) and tried
+        fewest = defaults.DENSE_STEPS if found_dense else defaults.PRINCIPAL_STEPS
+        if settings.init == "varimax":
+            fewest = defaults.READABLE_STEPS
+        if settings.sparse == "columns":
+            rotated = settings.init != "principal"
+            fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
+    elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
 
@@ -176,20 +196,17 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
     return Seen(table, settings, data_digest(table.rows, sample), visible)
 
 
-def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
+def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
     """Return the plan of a fit to a whole data set.
 
     Parameters
     ----------
-    seen : Seen
-        As returned by `look_at`.
-    parameters : Parameters
-        Checked parameters.
+    found : Findings
+        What is found out about the data set before the fit.
     resumed : Resumed or None
         A saved fit that this one continues.
-    n_jobs : int or None
-        Number of threads.
     """
+    seen, parameters = found.seen, found.parameters
     visible, scale, sketch, spared = seen.visible
     settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
     if resumed is not None:
@@ -198,9 +215,9 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
         scale, standing = resumed.scale, resumed.standing()
     else:
-        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = found.start_of_rows
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = with_column_noise(visible, scale, settings), Standing()
+        scale, standing = found.scale_with(start.n_features), Standing()
     rows = StandardisedRows(visible, scale.mean, scale.unit)
     return Plan(
         rows=rows,
@@ -214,7 +231,7 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
-        n_jobs=n_jobs,
+        n_jobs=found.n_jobs,
     )
 
 
@@ -293,17 +310,35 @@ def chosen_start(
     n_jobs: int | None,
     *,
     try_sparse: bool,
+    try_many: bool = True,
+    n_factors: int | None = None,
 ) -> Start:
-    """Return the number of features and their start: those that the user sets, or a choice by the data."""
+    """Return the number of features and their start: those that the user sets, or a choice by the data.
+
+    Parameters
+    ----------
+    visible : Rows
+        The data without the entries that are held out.
+    scale : Scale
+        Mean and scale of its columns.
+    parameters : Parameters
+    settings : Settings
+    n_rows : int
+        Number of rows of the whole data set.
+    n_jobs : int or None
+    try_sparse : bool
+        Whether sparse starts are tried, unless the user has chosen a start.
+    try_many : bool
+        Whether a start with more features than columns is one of them.
+    n_factors : int, optional
+        The number of common factors, if it is known already.
+    """
     if parameters.n_components is not None:
         return Start(parameters.n_components, settings.init)
-    # The benefit of the sparse start has been measured for fits of this kind only.
-    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
     sparse_dropout = None
-    reads = parameters.preference.reads
-    if try_sparse and parameters.open_start and measured_kind and not (parameters.revise or reads):
+    if try_sparse and _start_is_open(parameters):
         sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
-    if reads:
+    if parameters.preference.reads:
         # Fits that are to be read have the same number of features for every seed, so that their features
         # can be compared.
         settings = replace(settings, key=Stream.from_seed(0).key)
@@ -311,7 +346,9 @@ def chosen_start(
         StandardisedRows(visible, scale.mean, scale.scale),
         settings,
         defaults.most_components(n_rows, visible.n_columns),
+        n_factors=n_factors,
         sparse_dropout=sparse_dropout,
+        try_many=try_many,
         n_jobs=n_jobs,
     )
 

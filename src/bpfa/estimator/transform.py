@@ -150,7 +150,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_draws : int
             Number of draws from the posterior. A row may stop after 16 draws or more if further ones would
             hardly change its predictions: once their squared standard errors are at most 5 % / `n_draws` of
-            their variances.
+            their variances. Models of tables with more columns than rows in which every row uses every
+            feature, as with `sparse="columns"`, need no draws.
 
         Returns
         -------

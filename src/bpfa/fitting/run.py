@@ -62,6 +62,8 @@ class Outcome:
     """Columns of which nothing was held out, because no entry of them would have been left."""
     loading_probabilities: NDArray[Any] | None = None
     """The probability that a column uses a feature, K x D, if the model has sparse columns."""
+    notes: dict[str, Any] | None = None
+    """What the user of the model has noted about its rows, for example the size of patches."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 

@@ -111,7 +111,7 @@ def most_unequal_rotation(weights: Array) -> Array:
     for _ in range(MAX_ROTATIONS):
         rotated = weights @ rotation
         # The orthogonal matrix nearest to the gradient increases the criterion (the fourth power is convex).
-        left, singular, right = np.linalg.svd(weights.T @ rotated**3)
+        left, singular, right = np.linalg.svd(weights.T @ (rotated**2 * rotated))
         rotation = left @ right
         if singular.sum() <= criterion * (1 + ROTATION_TOLERANCE):
             break

@@ -77,11 +77,16 @@ def feature_means(posterior: Posterior) -> Array:
 def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
     """Return which features are in use, shape (K,).
 
-    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if what it
-    adds to such a row stands out from the noise: its expected square length is larger than the variance of
-    the noise. A feature that the data does not need may remain switched on in some rows, where it is too
-    small to make a difference.
+    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if it stands
+    out from the noise. What it adds to a row that uses it has an expected square length, and this must be
+    larger than the variance of the noise. A feature that the data does not need may remain switched on in
+    some rows, where it is too small to make a difference.
+
+    A feature that most rows use is judged by the variance that it explains. It must be larger than the
+    largest variance that a direction explains in noise alone (the limit of Marchenko and Pastur). If there
+    are more columns than rows, this does not apply, because a feature may then stand out in a few columns.
     """
+    D, observed = posterior.n_columns, 1.0
     if isinstance(posterior, ChainPosterior):
         n_rows, used = len(posterior.state.z), posterior.state.z.sum(axis=0)
         weight_variance = float(np.mean([1 / view.g_w for view in posterior.views]))
@@ -89,10 +94,14 @@ def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
         assert isinstance(posterior, GlobalPosterior)
         n_rows, used = posterior.n_rows, posterior.a - posterior.priors.beta(posterior.n_features)[0]
         weight_variance = posterior.f / posterior.e
-    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance
-    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & (
-        square_length > posterior.noise_std**2
-    )
+        # c counts half of the observed entries.
+        observed = float(np.clip(2 * (posterior.c - posterior.priors.c0) / (n_rows * D), 1 / n_rows, 1.0))
+    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance / posterior.noise_std**2
+    share = used / n_rows
+    of_noise = ((1 + np.sqrt(D / n_rows)) ** 2 - 1) / observed
+    by_variance = (share > 0.5) & (n_rows >= D)
+    stands_out = np.where(by_variance, share * square_length > of_noise, square_length > 1)
+    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & stands_out
     return in_use
 
 

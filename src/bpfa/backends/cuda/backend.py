@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.cpu.collapsed import add_draws
-from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
 from bpfa.backends.cuda.graphs import StepGraphs
+from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
@@ -66,8 +66,7 @@ class CudaBackend(Backend):
     name: ClassVar[str] = "cuda"
     has_numbered_devices: ClassVar[bool] = True
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
-    # The kernels of the CPU, until there are some for the GPU.
-    groups: ClassVar[GroupKernels] = CpuGroups()
+    groups: ClassVar[GroupKernels] = CudaGroups()
     carries_chains: ClassVar[bool] = False
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:
