@@ -36,6 +36,7 @@ SECTIONS = {
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "counts": Section(ACCURACY, RESULTS / "counts.json"),
     "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),
+    "readable": Section(ACCURACY, RESULTS / "readable.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
     "images": Section(ACCURACY, RESULTS / "pictures.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),

@@ -1,4 +1,4 @@
-"""Beta process factor analysis: sparse factors and honest imputation for matrices with missing entries."""
+"""Beta process factor analysis: readable factors and honest imputation for matrices with missing entries."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -44,6 +44,7 @@ VALUES = {
     "components": ("5", 5),
     "algorithm": ("titsias-ssvi", "titsias-ssvi"),
     "sparse": ("rows", "rows"),
+    "prefer": ("balance", "balance"),
     "init": ("random", "random"),
     "dropout": ("0.25", 0.25),
     "max_epochs": ("1.5", 1.5),

@@ -111,7 +111,7 @@ MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "ma
 RUN_NAMES = ("random_state", "n_jobs", "device")
 
 FIT = (
-    *library_options(Parameters, *MODEL_NAMES, "sparse", "held_out", "patience", "revise"),
+    *library_options(Parameters, *MODEL_NAMES, "sparse", "prefer", "held_out", "patience", "revise"),
     option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
     option(
         "checkpoint_every",

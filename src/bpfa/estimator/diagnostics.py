@@ -19,8 +19,8 @@ __all__ = ["DiagnosticsMixin", "column_labels", "residual_blocks"]
 class DiagnosticsMixin(TransformMixin):
     """Methods of `BPFA` that describe what it has learned. They return pandas frames and need pandas.
 
-    Components are listed as in `components_`, the most used one first. Standardised units are the units of
-    the data divided by `scale_`.
+    Components are listed as in `components_`: those in use first, and among them the one that explains most
+    variance. Standardised units are the units of the data divided by `scale_`.
     """
 
     def component_summary(self, X: Any = None, *, batch: Any = None) -> Any:
@@ -40,6 +40,10 @@ class DiagnosticsMixin(TransformMixin):
             - `usage`: share of the rows of the fit that use it.
             - `in_use`: whether it counts in `n_components_used_`.
             - `size`: its norm in standardised units.
+            - `variance_share`: its share of the variance that all components explain together, in
+              standardised units, if they are independent. Components in use are sorted by it.
+            - `largest_columns`: names of the three columns with the largest standardised loadings, with a
+              minus in front of those whose loading is negative.
             - `variance_explained`, if X is given: by how much the squared error over the observed entries of
               X would grow if the component were taken out of the reconstruction by `transform`, with all
               other weights unchanged. It is a share of the sum of squares of these entries about `mean_`, in
@@ -52,7 +56,7 @@ class DiagnosticsMixin(TransformMixin):
         >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
         >>> model = BPFA(n_components=8, max_steps=50, random_state=0).fit(X)
         >>> model.component_summary(X).columns.tolist()
-        ['usage', 'in_use', 'size', 'variance_explained']
+        ['usage', 'in_use', 'size', 'variance_share', 'largest_columns', 'variance_explained']
         """
         check_is_fitted(self)
         return components.summary(self, X, batch)

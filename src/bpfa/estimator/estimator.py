@@ -69,6 +69,13 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         many rows as columns, or fewer than 20 rows. Otherwise both are fitted to a part of the table, and the
         one that predicts hidden entries better is taken; the logger "bpfa" reports which. `partial_fit` and
         "gibbs" support only "rows". Loadings are sparsest with `init="random"`.
+    prefer : {"prediction", "balance", "readability"}, default="prediction"
+        What the fit is to be best at. With "prediction" rows may use all features if that predicts best.
+        The others are for features to be read. "balance" starts from rotated components (`init` is "varimax"
+        and `dropout` 0.02, unless you set them), of which the data then decides how many a row uses; this
+        costs little prediction. "readability" adds a prior for few features in a row. In both cases the
+        number of features does not depend on `random_state`, and `transform` returns zero where a row uses a
+        feature with a probability below 1/2.
     features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
@@ -84,9 +91,9 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     max_epochs : float, optional
         Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
         a fit makes 10 passes, but at least 100 steps if all features start as principal or rotated components
-        and `revise` is off, 20 steps if in addition a trial found that rows use all features (see `init`),
-        500 steps if the data asked for the start "common", and 2000 steps otherwise. With sparse columns
-        there are fewer steps from components. "gibbs" makes 100 sweeps.
+        and `revise` is off (200 from "varimax"), 20 steps if in addition a trial found that rows use all
+        features (see `init`), 500 steps if the data asked for the start "common", and 2000 steps otherwise.
+        With sparse columns there are fewer steps from components. "gibbs" makes 100 sweeps.
     max_steps : int, optional
         Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
         is reached.
@@ -105,22 +112,24 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         entries are chosen anew in every step; features and noise still learn from all entries. This keeps
         features from fitting single entries if each row uses a few of many features; if rows use most
         features, it makes the model worse. By default 0.1 with the start "common" if the data asked for it
-        (see `init`), and 0 otherwise.
+        (see `init`), 0.02 with `prefer="balance"` or "readability", and 0 otherwise.
     n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
-    init : {"auto", "principal", "rotated", "common", "random", "data", "gibbs"}, default="auto"
+    init : {"auto", "principal", "rotated", "varimax", "common", "random", "data", "gibbs"}, default="auto"
         Values that the features start from:
 
         - "principal": principal components of the data. If there are more than two features for every three
           columns, this is the same as "common".
         - "rotated": principal components, rotated so that each row uses few of them.
+        - "varimax": principal components, rotated so that each row has few large weights (varimax).
         - "common": the principal components with more than twice the average variance, and draws from the
           prior for all other features.
         - "random": draws from the prior.
         - "data": rows of the data.
         - "gibbs": the result of a short run of the Gibbs sampler on a sample of the rows.
-        - "auto": "principal". But if `n_components` is not given either, `fit` tries whether rows use only
+        - "auto": "varimax" if `prefer` is "balance" or "readability", and "principal" otherwise. But if
+          `n_components` is not given either and `prefer` is "prediction", `fit` tries whether rows use only
           some of the features: it takes "rotated", or "common" with more features than columns, if a short
           fit from there, on a sample of the rows, predicts hidden entries clearly better than factor
           analysis. It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for
@@ -170,7 +179,9 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     Attributes
     ----------
     components_ : array, shape (K, n_columns)
-        Features in the units of the data: those in use first, the most used one at the top.
+        Features in the units of the data: those in use first, and among them the one at the top that explains
+        most of the variance of the standardised columns. The largest loading of each, in units of `scale_`,
+        is positive.
     component_probabilities_ : array, shape (K,)
         Share of the rows that use each feature; nearly 1 with sparse columns.
     loading_probabilities_ : array, shape (K, n_columns)
@@ -235,6 +246,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         *,
         algorithm: str = DEFAULTS.algorithm,
         sparse: str = DEFAULTS.sparse,
+        prefer: str = DEFAULTS.prefer,
         features: str = DEFAULTS.features,
         weight_precision: str = DEFAULTS.weight_precision,
         priors: Priors | None = DEFAULTS.priors,
@@ -264,17 +276,14 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.n_components = n_components
         self.algorithm = algorithm
         self.sparse = sparse
+        self.prefer = prefer
         self.features = features
         self.weight_precision = weight_precision
         self.priors = priors
         self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.max_steps = max_steps
-        self.max_time = max_time
-        self.step_delay = step_delay
-        self.step_decay = step_decay
-        self.burn_in = burn_in
-        self.n_samples = n_samples
+        self.max_epochs, self.max_steps, self.max_time = max_epochs, max_steps, max_time
+        self.step_delay, self.step_decay = step_delay, step_decay
+        self.burn_in, self.n_samples = burn_in, n_samples
         self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init

@@ -34,6 +34,7 @@ from bpfa.inference.training import INITIALISERS
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import WEIGHT_PRECISIONS
 from bpfa.model.priors import Priors
+from bpfa.selection.preferences import PREFERENCES, Preference
 
 __all__ = [
     "DEFAULTS",
@@ -73,6 +74,11 @@ class Parameters:
     algorithm: str = declared("gibbs-ssvi", Choice(tuple(ALGORITHMS)), "Inference algorithm.")
     sparse: str = declared(
         "auto", Choice(("auto", *SPARSE)), "What uses a few of the features: every row, or every column."
+    )
+    prefer: str = declared(
+        "prediction",
+        Choice(tuple(PREFERENCES)),
+        "What the fit is to be best at: predicting entries, being read, or both in balance.",
     )
     features: str = declared("auto", Choice(("auto", *FEATURES)), "Form of the posterior of the features.")
     weight_precision: str = declared(
@@ -142,6 +148,11 @@ class Parameters:
     def open_start(self) -> bool:
         """Whether the start of the features is left to the data."""
         return self.init == "auto"
+
+    @property
+    def preference(self) -> Preference:
+        """The settings that follow from what the fit is to be best at."""
+        return PREFERENCES[self.prefer]
 
     @property
     def scored_share(self) -> float:

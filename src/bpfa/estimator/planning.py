@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bpfa._support.philox import Stream
 from bpfa.backends.registry import check_device
 from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
 from bpfa.data.batches import BatchedRows, BatchEffects
@@ -34,6 +35,7 @@ from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
 from bpfa.selection.batch_effects import batch_effects
 from bpfa.selection.column_noise import column_noise
+from bpfa.selection.preferences import sparser_priors
 from bpfa.selection.start_choice import Start, choose_start
 
 if TYPE_CHECKING:
@@ -77,12 +79,13 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
         step_delay=parameters.step_delay,
         step_decay=parameters.step_decay,
-        init="principal" if parameters.open_start else parameters.init,
+        init=parameters.preference.init if parameters.open_start else parameters.init,
         noise="columns" if parameters.noise == "auto" else parameters.noise,
         held_out=parameters.scored_share,
         options=_local_options(parameters, method),
         device=check_device(parameters.device),
         key=parameters.key(),
+        prefer=parameters.prefer,
     )
 
 
@@ -104,13 +107,26 @@ def completed_settings(
         view = ALGORITHMS[settings.algorithm].view
         features = defaults.default_features(view, start.n_features, n_columns)
     options = settings.options
-    if parameters.dropout is None and _sparse_by_choice_of_data(parameters, start.init):
-        options = options | {"dropout": defaults.SPARSE_DROPOUT}
+    if parameters.dropout is None and settings.algorithm == "gibbs-ssvi":
+        sparse = _sparse_by_choice_of_data(parameters, start.init)
+        dropout = defaults.SPARSE_DROPOUT if sparse else parameters.preference.dropout
+        options = options | {"dropout": dropout}
+    priors = settings.priors
+    if parameters.preference.rows_without_features:
+        rows_without_features = parameters.preference.rows_without_features
+        priors = sparser_priors(priors, rows_without_features, n_rows, start.n_features)
     most = 0
     if parameters.revise:
         by_shape = defaults.most_components(n_rows, n_columns)
         most = by_shape if parameters.n_components is None else start.n_features
-    return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
+    return replace(
+        settings,
+        **start._asdict(),
+        features=features,
+        most_features=most,
+        options=options,
+        priors=priors,
+    )
 
 
 def _sparse_by_choice_of_data(parameters: Parameters, init: str) -> bool:
@@ -123,7 +139,7 @@ def _start_is_open(parameters: Parameters) -> bool:
     # The benefit of the sparse start has been measured for fits of this kind only.
     measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
     open_to_data = parameters.n_components is None and parameters.open_start
-    return open_to_data and measured_kind and not parameters.revise
+    return open_to_data and measured_kind and not (parameters.revise or parameters.preference.reads)
 
 
 def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
@@ -141,14 +157,17 @@ def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_column
 def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
-    principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
+    components = settings.init in ("principal", "rotated", "varimax")
+    principal = components and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
         tried = defaults.start_is_tried(n_rows, settings.n_features, n_columns)
         found_dense = settings.init == "principal" and _start_is_open(parameters) and tried
         fewest = defaults.DENSE_STEPS if found_dense else defaults.PRINCIPAL_STEPS
+        if settings.init == "varimax":
+            fewest = defaults.READABLE_STEPS
         if settings.sparse == "columns":
-            rotated = settings.init == "rotated"
+            rotated = settings.init != "principal"
             fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
     elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
@@ -335,6 +354,10 @@ def chosen_start(
     sparse_dropout = None
     if try_sparse and _start_is_open(parameters):
         sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
+    if parameters.preference.reads:
+        # Fits that are to be read have the same number of features for every seed, so that their features
+        # can be compared.
+        settings = replace(settings, key=Stream.from_seed(0).key)
     return choose_start(
         StandardisedRows(visible, scale.mean, scale.scale),
         settings,

@@ -26,6 +26,7 @@ from bpfa.model.posterior import Posterior
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, row_weights, sample_rows
 from bpfa.prediction.scores import HeldOutScore, score_rows
+from bpfa.selection.preferences import PREFERENCES
 
 __all__ = ["TransformMixin"]
 
@@ -58,6 +59,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_components_used_: int
     n_steps_: int
     _component_order: NDArray[np.int64]
+    _component_signs: Array
     _outcome: Outcome
 
     def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
@@ -76,7 +78,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return fitted.transform(X, missing=missing, batch=fit_arguments.get("batch"))
 
     def transform(self, X: Any, *, missing: Any = None, batch: Any = None) -> Any:
-        """Return the weights of the features in every row, E[z w], with the most used feature first.
+        """Return the weights of the features in every row, E[z w], in the order of `components_`.
 
         The features are fixed at their posterior means. The weights of a row depend on that row alone.
 
@@ -92,7 +94,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
-            A weight is zero if the row uses the feature with a probability below 1/1000.
+            A weight is zero if the row uses the feature with a probability below 1/1000, or below 1/2 if the
+            model was fitted with `prefer="balance"` or "readability".
         """
         check_is_fitted(self)
         source = rows_like_those_of_the_fit(self, X, missing)
@@ -101,10 +104,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks: list[NDArray[np.floating[Any]]] = []
         for block in sequential(rows, block_rows=BLOCK_ROWS):
-            weights = row_weights(self.posterior_, block, self._row_algorithm(), self._stream)
-            weights = weights * batches.scales(block.ids)[:, None]
+            weights = self._row_weights(block) * batches.scales(block.ids)[:, None]
             with np.errstate(over="ignore"):
-                blocks.append(weights[:, self._component_order].astype(dtype, copy=False))
+                blocks.append(weights.astype(dtype, copy=False))
             overflowing = ~np.isfinite(blocks[-1]).all(axis=1)
             if overflowing.any():
                 raise ValueError(
@@ -114,6 +116,15 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if self.sparse_output:
             return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
         return array_like(np.concatenate(blocks), X)
+
+    def _row_weights(self, batch: Batch) -> Array:
+        """Return the weights of the components in rows that are in the units of the model."""
+        least = PREFERENCES[self.settings_.prefer].least_probability
+        weights = row_weights(
+            self.posterior_, batch, self._row_algorithm(), self._stream, least_probability=least
+        )
+        # The sum turns -0 into 0.
+        return weights[:, self._component_order] * self._component_signs + 0.0
 
     def inverse_transform(self, L: Any, *, batch: Any = None) -> Array:
         """Return the rows that belong to given weights, without noise, in the units of the data.

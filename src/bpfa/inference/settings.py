@@ -42,6 +42,8 @@ class Settings:
     """Which side of the table is sparse: its "rows" or its "columns"."""
     least_step: float = 0.0
     """The least step size; above 0 for data that changes."""
+    prefer: str = "prediction"
+    """What the fit is to be best at, as in `bpfa.selection.preferences`."""
 
     @property
     def stream(self) -> Stream:

@@ -31,8 +31,6 @@ __all__ = [
     "view_at_means",
 ]
 
-# If a feature is in a row with a smaller probability than this, its weight is reported as zero.
-SMALLEST_PROBABILITY = 1e-3
 # A feature is in use if more than this share of the rows uses it.
 LEAST_SHARE = 1e-3
 # The most draws of the globals that a sample of new rows is based on.
@@ -132,12 +130,17 @@ def view_at_means(posterior: Posterior) -> GlobalView:
     return GlobalView(phi, certain, logit, posterior.c / posterior.d, posterior.e / posterior.f)
 
 
-def row_weights(posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream) -> Array:
-    """Return E[z w] of every feature in every row, rows x K, with the globals at their posterior means."""
+def row_weights(
+    posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream, *, least_probability: float
+) -> Array:
+    """Return E[z w] of every feature in every row, rows x K, with the globals at their posterior means.
+
+    It is zero if the row uses the feature with a smaller probability than `least_probability`.
+    """
     keyed = keyed_by_content(batch)
     draws = stream.child("weights").rows(keyed.ids, 0)
     moments = algorithm.local.row_moments(view_at_means(posterior), keyed, draws)
-    return np.where(moments.z < SMALLEST_PROBABILITY, 0.0, moments.x)
+    return np.where(moments.z < least_probability, 0.0, moments.x)
 
 
 def predict(

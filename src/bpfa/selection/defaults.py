@@ -46,7 +46,7 @@ SWEEPS = 100
 # The fewest steps are made if a trial has shown that rows do not use only some of the features. Every further
 # step then makes the features sparser, which fits single rows and predicts worse.
 EPOCHS = 10
-DENSE_STEPS, PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 500, 2000
+DENSE_STEPS, PRINCIPAL_STEPS, READABLE_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 200, 500, 2000
 # With sparse columns fewer steps are enough: so many from principal components, and so many epochs from
 # rotated ones.
 PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 20, 20
