@@ -18,16 +18,24 @@ from bpfa.fitting.history import History
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.priors import Priors
+from bpfa.model.row_groups import KeptRows
+from bpfa.prediction.groups import GroupMixture, LikeRows
 
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
-POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+POSTERIOR, LAST, HISTORY, SKETCH, KEPT = "posterior.", "last.", "history.", "sketch.", "kept."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
 
-def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
+def write_outcome(
+    path: str | os.PathLike[str],
+    parameters: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    with_rows: bool = False,
+) -> None:
     """Save a model together with the parameters of its estimator.
 
     Parameters
@@ -37,6 +45,8 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
     parameters : mapping
         As `BPFA.get_params` returns them.
     outcome : Outcome
+    with_rows : bool
+        Whether the rows of the fit that were kept to find like rows among are written as well.
     """
     check_replaceable(path)
     posterior_arrays, posterior = pack_posterior(outcome.posterior)
@@ -57,6 +67,9 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         arrays["spared"] = outcome.spared
     if outcome.loading_probabilities is not None:
         arrays[PROBABILITIES] = outcome.loading_probabilities
+    like_rows = outcome.like_rows
+    if with_rows and like_rows is not None and like_rows.kept is not None:
+        arrays |= {KEPT + "values": like_rows.kept.values, KEPT + "variance": like_rows.kept.variance}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -69,6 +82,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
         "data_digest": outcome.data_digest,
+        "groups": None if like_rows is None else asdict(like_rows.mixture),
     }
     write_model(path, arrays, document)
 
@@ -110,7 +124,15 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
         spared=arrays.get("spared"),
         loading_probabilities=arrays.get(PROBABILITIES),
+        like_rows=_like_rows(_part(arrays, KEPT), document.get("groups")),
     )
+
+
+def _like_rows(arrays: dict[str, NDArray[Any]], mixture: dict[str, Any] | None) -> LikeRows | None:
+    if mixture is None:
+        return None
+    kept = KeptRows(arrays["values"], arrays["variance"]) if arrays else None
+    return LikeRows(GroupMixture(**{name: tuple(values) for name, values in mixture.items()}), kept)
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

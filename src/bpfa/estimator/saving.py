@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -26,17 +27,23 @@ class SavingMixin:
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """Return the parameters, as scikit-learn's BaseEstimator does."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, with_rows: bool = False) -> None:
         """Save the model with everything that is needed to use it and to continue its training.
+
+        If the model predicts rows by rows like them (see `groups`), it needs rows of the fit for that. They
+        are data, perhaps of people, and are saved only if `with_rows` is set.
 
         Parameters
         ----------
         path : path-like
             An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
             of another kind is there.
+        with_rows : bool
+            Also save the rows of the fit that were kept to find like rows among. Without them the loaded
+            model predicts by the model of the whole table alone, and `load` warns of it.
         """
         check_is_fitted(self)
-        write_outcome(path, self.get_params(deep=False), self._outcome)
+        write_outcome(path, self.get_params(deep=False), self._outcome, with_rows=with_rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -49,6 +56,12 @@ class SavingMixin:
             raised if the file was not written by bpfa, is damaged, or was written by a later version.
         """
         parameters, outcome = read_outcome(path)
+        if outcome.like_rows is not None and outcome.like_rows.kept is None:
+            warnings.warn(
+                f"{path}: without the rows of the fit, in which like rows would be found, the model predicts "
+                "by its features alone; save(..., with_rows=True) keeps these rows",
+                stacklevel=2,
+            )
         model = cls(**parameters)
         publish(model, outcome)
         return model

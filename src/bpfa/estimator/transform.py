@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
-from bpfa.backends.registry import array_like, check_device
+from bpfa._support.threads import check_jobs
+from bpfa.backends.registry import array_like, backend_of, check_device
 from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
 from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
@@ -22,9 +23,11 @@ from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
+from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.groups import GroupPredictor, MixturePredictor, row_covariance
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, row_weights, sample_rows
-from bpfa.prediction.scores import HeldOutScore, score_rows
+from bpfa.prediction.scores import HeldOutScore, row_scores
 
 __all__ = ["TransformMixin"]
 
@@ -151,7 +154,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
         standardised, means, stds = self._standardised(rows), [], []
-        predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
+        predictor = self._missing_predictor(n_draws)
         block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
         for batch in sequential(rows, block_rows=block_rows):
             filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
@@ -213,18 +216,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         hidden = self._hidden_entries(X, held_out)
         scores, log_scale = [], np.log(self.scale_)
+        algorithm, groups = self._algorithm(), self._group_predictor()
         for batch, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
-            score = score_rows(
-                self.posterior_,
-                keyed_by_content(batch),
-                truth,
-                mask,
-                self._algorithm(),
-                n_draws=n_draws,
-                stream=self._stream,
-                integrated=True,
-                units=self.noise_ratio_,
-            )
+            keyed, integrated = keyed_by_content(batch), algorithm.draws_z_given_globals
+            draws = posterior_draws(self.posterior_, keyed, algorithm, n_draws=n_draws, stream=self._stream)
+            rows = row_scores(draws, keyed, truth, mask, n_draws=n_draws, integrated=integrated)
+            if groups is not None:
+                rows = groups.scores(rows, batch, truth, mask)
+            score = rows.summed(truth, mask, self.noise_ratio_)
             units = (mask @ log_scale).sum() / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
         return HeldOutScore.over(scores), hidden.label
@@ -289,6 +288,24 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _hidden_entries(self, X: Any, held_out: Any) -> HiddenEntries:
         """Return the entries of X by which the model is judged."""
         return HiddenEntries(rows_like_those_of_the_fit(self, X), self._outcome, held_out)
+
+    def _missing_predictor(self, n_draws: int) -> MixturePredictor:
+        """Return what predicts missing entries: the model of the whole table, and groups if there are any."""
+        whole = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
+        return MixturePredictor(whole, self._group_predictor())
+
+    def _group_predictor(self) -> GroupPredictor | None:
+        """Return what predicts rows by rows like them, if the fit has chosen to do so and has kept rows."""
+        like_rows = self._outcome.like_rows
+        if like_rows is None or like_rows.kept is None:
+            return None
+        return GroupPredictor(
+            like_rows.mixture,
+            like_rows.kept,
+            row_covariance(self.posterior_),
+            backend_of(check_device(self.device)).row_groups,
+            check_jobs(self.n_jobs) or 0,
+        )
 
     @property
     def _n_features_out(self) -> int:

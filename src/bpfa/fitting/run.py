@@ -22,6 +22,7 @@ from bpfa.inference.progress import NonFiniteError, Progress
 from bpfa.inference.settings import Settings
 from bpfa.inference.training import train
 from bpfa.model.posterior import Posterior
+from bpfa.prediction.groups import LikeRows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
 __all__ = ["Callback", "Outcome", "run"]
@@ -62,6 +63,8 @@ class Outcome:
     """Columns of which nothing was held out, because no entry of them would have been left."""
     loading_probabilities: NDArray[Any] | None = None
     """The probability that a column uses a feature, K x D, if the model has sparse columns."""
+    like_rows: LikeRows | None = None
+    """The groups of like rows by which rows are predicted, if they predict better than the model alone."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 

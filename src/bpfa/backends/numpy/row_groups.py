@@ -171,6 +171,6 @@ def student_given_observed(
     square_scale[missing] = (factor[len(o) :, len(o) :] ** 2).sum(axis=1) * seen / freedom
     log_diagonal = np.log(np.diag(factor)[len(o) : len(known)]).sum()
     log_density = student_log_density(
-        *(np.float64(number) for number in (freedom, len(s), seen, both, log_diagonal))
+        *(np.asarray(number, np.float64) for number in (freedom, len(s), seen, both, log_diagonal))
     )
     return StudentEntries(mean, square_scale, freedom, float(log_density))

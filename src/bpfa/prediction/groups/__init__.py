@@ -2,6 +2,14 @@
 
 from bpfa.prediction.groups.beliefs import GroupBeliefs
 from bpfa.prediction.groups.like_rows import GroupMixture, LikeRows, completed, row_covariance
-from bpfa.prediction.groups.predictor import GroupPredictor
+from bpfa.prediction.groups.predictor import GroupPredictor, MixturePredictor
 
-__all__ = ["GroupBeliefs", "GroupMixture", "GroupPredictor", "LikeRows", "completed", "row_covariance"]
+__all__ = [
+    "GroupBeliefs",
+    "GroupMixture",
+    "GroupPredictor",
+    "LikeRows",
+    "MixturePredictor",
+    "completed",
+    "row_covariance",
+]

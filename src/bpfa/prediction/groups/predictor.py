@@ -12,9 +12,11 @@ from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.prediction.groups.like_rows import GroupMixture
+from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import Prediction
+from bpfa.prediction.scores import RowScores
 
-__all__ = ["GroupPredictor"]
+__all__ = ["GroupPredictor", "MixturePredictor"]
 
 # How many numbers the members of the groups of a block of rows, and what these predict, may take, and the
 # most rows of a block.
@@ -136,20 +138,47 @@ class GroupPredictor:
             drawn[:, entries] = np.where(group < len(edges), student, whole[:, entries])
         return drawn
 
-    def log_density(self, whole: Array, batch: Batch, truth: Array, scored: NDArray[np.bool_]) -> Array:
-        """Return the joint log density of the scored entries of every row under the mixture.
+    def scores(self, whole: RowScores, batch: Batch, truth: Array, held_out: NDArray[np.bool_]) -> RowScores:
+        """Return what the mixture predicts for the held-out entries of some rows.
 
         Parameters
         ----------
-        whole : array, shape (rows,)
-            The same under the model of the whole table.
-        batch, truth, scored :
-            As for `students`.
+        whole : RowScores
+            What the model of the whole table predicts for them.
+        batch : Batch
+            The rows without the held-out entries.
+        truth : array, shape (rows, D)
+        held_out : boolean array, shape (rows, D)
         """
-        density = whole.copy()
+        log_density, mean = whole.log_density.copy(), whole.mean.copy()
+        weights = np.array([self.mixture.global_weight, *self.mixture.weights])
+        some = np.flatnonzero(held_out.any(axis=1))
+        part = Batch(batch.values[some], batch.observed[some], batch.ids[some])
         with np.errstate(divide="ignore"):
-            weights = np.log([self.mixture.global_weight, *self.mixture.weights])[:, None]
-        for rows, found in self.students(batch, truth, scored):
-            densities = np.concatenate([whole[None, rows], found.log_density])
-            density[rows] = np.logaddexp.reduce(weights + densities, axis=0)
-        return density
+            log_weights = np.log(weights)[:, None]
+        for places, found in self.students(part, truth[some], held_out[some]):
+            rows = some[places]
+            densities = np.concatenate([whole.log_density[None, rows], found.log_density])
+            log_density[rows] = np.logaddexp.reduce(log_weights + densities, axis=0)
+            means = np.concatenate([whole.mean[None, rows], found.mean])
+            mean[rows] = (weights[:, None, None] * means).sum(axis=0)
+        return RowScores(log_density, mean)
+
+
+class MixturePredictor:
+    """Predicts the missing entries of one block of rows after another, with groups or without.
+
+    Parameters
+    ----------
+    whole : MissingPredictor
+        The model of the whole table.
+    groups : GroupPredictor or None
+    """
+
+    def __init__(self, whole: MissingPredictor, groups: GroupPredictor | None) -> None:
+        self._whole, self._groups = whole, groups
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Return the means and standard deviations of the missing entries; those of others mean nothing."""
+        whole = self._whole.predict(batch)
+        return whole if self._groups is None else self._groups.mixed(whole, batch)
