@@ -13,7 +13,7 @@ import numpy as np
 
 from bpfa._support.philox import Stream
 from bpfa.backends.registry import BACKENDS
-from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, sample_ids, sequential
+from bpfa.data import Batch, FewHeldOutRows, Rows, StandardisedRows, sample_ids, sequential
 from bpfa.data.held_out import RowsWithHeldOut
 from bpfa.data.patches import PatchRows
 from bpfa.estimator.inputs import Table
@@ -33,14 +33,15 @@ __all__ = ["check_groups", "with_like_rows"]
 MOST_COLUMNS = 256
 # The most entries that the kept rows have together; this many take 256 MiB.
 MOST_KEPT_ENTRIES = 2**25
-# The share of the entries that is hidden if the fit has held out none, and the most steps of the further fit.
-HIDDEN_SHARE, MOST_STEPS = 0.1, 500
+# The share of the entries that is hidden if the fit has held out none, about how many these are at most, and
+# the most steps of the further fit.
+HIDDEN_SHARE, MOST_HIDDEN, MOST_STEPS = 0.1, 5000, 500
 # A column with fewer observed entries loses none.
 FEWEST_LEFT = 30
 # The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
 FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 2e10
 # Draws from the posterior that complete the kept rows, and that predict hidden entries.
-N_DRAWS = 16
+N_DRAWS = 8
 # Rows that are completed at a time.
 BLOCK_ROWS = 4096
 
@@ -110,7 +111,7 @@ def _trial(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | N
     source = seen.visible.rows
     if not isinstance(source, RowsWithHeldOut):
         source = _with_hidden(seen)
-        judged = _further_fit(outcome, source, seen, parameters, n_jobs)
+        judged = _further_fit(outcome, source, parameters, n_jobs)
         if judged is None:
             return None
         outcome = judged
@@ -121,15 +122,18 @@ def _trial(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | N
     return None if len(hidden.rows) < FEWEST_JUDGED else MixtureTrial(candidates, hidden)
 
 
-def _with_hidden(seen: Seen) -> HeldOutRows:
+def _with_hidden(seen: Seen) -> FewHeldOutRows:
     """Return the table with some entries hidden, none of them in columns with few observed entries."""
     rows, stream = seen.table.rows, seen.settings.stream.child("groups")
-    n_observed = sum(batch.observed.sum(axis=0) for batch in sequential(rows))
-    return HeldOutRows(rows, HIDDEN_SHARE, stream, spared=np.asarray(n_observed) < FEWEST_LEFT)
+    n_observed = np.zeros(rows.n_columns, np.int64)
+    for batch in sequential(rows):
+        n_observed += batch.observed.sum(axis=0)
+    share = min(HIDDEN_SHARE, MOST_HIDDEN / n_observed.sum())
+    return FewHeldOutRows(rows, share, stream, spared=n_observed < FEWEST_LEFT)
 
 
 def _further_fit(
-    outcome: Outcome, source: HeldOutRows, seen: Seen, parameters: Parameters, n_jobs: int | None
+    outcome: Outcome, source: FewHeldOutRows, parameters: Parameters, n_jobs: int | None
 ) -> Outcome | None:
     """Return a fit with the settings of the first one that does not see the hidden entries."""
     settings = outcome.settings

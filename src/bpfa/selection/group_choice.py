@@ -89,10 +89,10 @@ def mixture_weights(log_density: Array) -> Array:
     array([0.71, 0.29])
     """
     weights = np.full(len(log_density), 1 / len(log_density))
-    with np.errstate(divide="ignore"):
-        for _ in range(N_ITERATIONS):
-            joint = np.log(weights)[:, None] + log_density
-            weights = np.exp(joint - np.logaddexp.reduce(joint, axis=0)).mean(axis=1)
+    # The density of an entry relative to the component that gives it the highest one.
+    density = np.exp(log_density - log_density.max(axis=0))
+    for _ in range(N_ITERATIONS):
+        weights *= (density / (weights @ density)).mean(axis=1)
     return weights
 
 
