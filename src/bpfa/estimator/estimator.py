@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.grouping import check_groups, with_like_rows
-from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
+from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit, warn_of_empty_columns
 from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
@@ -149,17 +148,13 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         given, up to two for every three columns and at most 256. It needs `held_out`, and is not available
         for "gibbs".
     groups : bool or "auto", default="auto"
-        Whether rows are predicted by groups of rows like them, mixed with the model of the whole table, in
-        `impute`, `score`, `held_out_score`, `calibration` and `variance_explained`. The sizes of the groups,
-        how far they are shrunk towards that model, and the weights of the mixture are learned from hidden
-        entries. "auto" uses groups if the hidden entries are clearly more probable with them: entries that
-        the fit has held out or, if there are none, a tenth of the entries, which are hidden from a further
-        fit with the same settings. The logger "bpfa" reports the gain. True uses groups without this
-        comparison. They are available for 2 to 256 columns, and not in `partial_fit`. `transform`, `sample`
-        and the features are those of the model of the whole table.
+        Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it as well. "auto"
+        does so if hidden entries are clearly more probable then, which the logger "bpfa" reports: those that
+        the fit has held out or, if there are none, up to a tenth of the entries, which are hidden from a
+        further fit. Groups need 2 to 256 columns, and are not available in `partial_fit`.
     group_rows : int, default=20000
-        How many rows of the fit are kept, at random, to find like rows among. They are part of the fitted
-        object, but `save` leaves them out unless it is asked to include them.
+        How many rows of the fit are kept, at random, to find like rows among. `save` leaves them out unless
+        it is asked to include them.
     total_rows : int, optional
         For `partial_fit`: number of rows of the whole stream, which determines how much the data counts
         relative to the prior. By default the number of rows seen so far.
@@ -197,8 +192,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     noise_ratio_ : array, shape (n_columns,)
         Noise of every column relative to the others, in units of `scale_`; the mean of the squares is 1.
     groups_ : GroupMixture or None
-        The groups of like rows that predict, with their numbers of rows, the strengths of their priors and
-        their weights in the mixture; None if the model of the whole table predicts alone.
+        The sizes, priors and weights of the groups of like rows; None if the features predict alone.
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
@@ -353,6 +347,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         check_groups(table.rows, parameters)
         with limited_threads(n_jobs), one_blas_thread():
             seen = look_at(table, parameters, resumed)
+            warn_of_empty_columns(seen.visible.scale, table.names)
             side = chosen_side(seen, parameters, resumed, n_jobs)
             plan = PLANS[side](seen, parameters, resumed, n_jobs)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
@@ -382,8 +377,6 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self
         """
         parameters = check_parameters(self.get_params())
-        if parameters.groups is True:
-            raise ValueError("groups=True: partial_fit keeps no rows; expected 'auto' or False, or fit")
         n_jobs = check_jobs(parameters.n_jobs)
         with limited_threads(n_jobs), one_blas_thread():
             if hasattr(self, "_outcome"):
@@ -393,6 +386,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
             else:
                 table = new_table(self, X, missing)
                 scale = column_scale(table.rows, standardize=parameters.standardize)
+                warn_of_empty_columns(scale, table.names)
                 plan = plan_first_part(table, scale, parameters, n_jobs)
             outcome = run(plan)
         return self._publish(outcome)
@@ -403,9 +397,3 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         if outcome.error is not None:
             raise outcome.error
         return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

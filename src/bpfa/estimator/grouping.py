@@ -7,6 +7,7 @@ that are hidden for this purpose, from a further fit with the same settings.
 from __future__ import annotations
 
 import logging
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from bpfa.prediction.groups import GroupMixture, GroupPredictor, LikeRows, compl
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.selection.group_choice import HiddenDensities, MixtureTrial, candidate_groups, student_logpdf
 
-__all__ = ["check_groups", "with_like_rows"]
+__all__ = ["RowsNotSavedWarning", "check_groups", "warn_of_rows_not_saved", "with_like_rows"]
 
 # The most columns with which groups are tried: their time grows with the cube of this number.
 MOST_COLUMNS = 256
@@ -44,6 +45,21 @@ FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 2e10
 N_DRAWS = 8
 # Rows that are completed at a time.
 BLOCK_ROWS = 4096
+
+
+class RowsNotSavedWarning(UserWarning):
+    """A loaded model cannot predict rows by rows like them, because its file does not contain any rows."""
+
+
+def warn_of_rows_not_saved() -> None:
+    """Warn that a model predicts by its features alone, although groups of like rows predict better."""
+    warnings.warn(
+        "the model was saved without rows of its fit, among which like rows would be found, and predicts by "
+        "its features alone; save(path, with_rows=True) saves them",
+        RowsNotSavedWarning,
+        # The line that called `impute`.
+        stacklevel=5,
+    )
 
 
 def check_groups(rows: Rows, parameters: Parameters) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -40,7 +39,7 @@ class SavingMixin:
             of another kind is there.
         with_rows : bool
             Also save the rows of the fit that were kept to find like rows among. Without them the loaded
-            model predicts by the model of the whole table alone, and `load` warns of it.
+            model predicts by its features alone, and gives a `RowsNotSavedWarning` when it does so.
         """
         check_is_fitted(self)
         write_outcome(path, self.get_params(deep=False), self._outcome, with_rows=with_rows)
@@ -56,12 +55,6 @@ class SavingMixin:
             raised if the file was not written by bpfa, is damaged, or was written by a later version.
         """
         parameters, outcome = read_outcome(path)
-        if outcome.like_rows is not None and outcome.like_rows.kept is None:
-            warnings.warn(
-                f"{path}: without the rows of the fit, in which like rows would be found, the model predicts "
-                "by its features alone; save(..., with_rows=True) keeps these rows",
-                stacklevel=2,
-            )
         model = cls(**parameters)
         publish(model, outcome)
         return model

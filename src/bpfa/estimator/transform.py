@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_integer
@@ -17,6 +17,7 @@ from bpfa._support.philox import Stream
 from bpfa._support.threads import check_jobs
 from bpfa.backends.registry import array_like, backend_of, check_device
 from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
+from bpfa.estimator.grouping import warn_of_rows_not_saved
 from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.fitting.run import Outcome
@@ -61,6 +62,12 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_steps_: int
     _component_order: NDArray[np.int64]
     _outcome: Outcome
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
         """Fit the model, and return the weights of the features in the rows that it was fitted to.
@@ -297,7 +304,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _group_predictor(self) -> GroupPredictor | None:
         """Return what predicts rows by rows like them, if the fit has chosen to do so and has kept rows."""
         like_rows = self._outcome.like_rows
-        if like_rows is None or like_rows.kept is None:
+        if like_rows is None:
+            return None
+        if like_rows.kept is None:
+            warn_of_rows_not_saved()
             return None
         return GroupPredictor(
             like_rows.mixture,
