@@ -51,7 +51,7 @@ def queries_near(kept, n=24, seed=2):
 
 def test_the_density_of_a_row_is_the_integral_over_mean_and_variance():
     rows = np.array([[0.3], [1.1], [-0.4], [0.8]])
-    prior = RowGroups(np.array([[2.0]], np.float32), np.array([4]), np.array([3.0]), 0.5, np.inf)
+    prior = RowGroups(np.array([[2.0]], np.float32), np.array([4]), np.array([3.0]), 0.5, np.inf, 1.0)
     group = group_posterior(rows, np.zeros_like(rows), 3.0, prior)
     # In one dimension IW(nu + D + 1, nu C) is an inverse gamma distribution. Integrals are sums over a grid.
     mean, variance = np.linspace(-8, 8, 801), np.exp(np.linspace(-5, 6, 801))[:, None]
@@ -68,7 +68,10 @@ def test_the_density_of_a_row_is_the_integral_over_mean_and_variance():
 def test_the_density_of_a_row_of_two_columns_is_the_mean_over_the_posterior():
     """Draws of the covariance from its posterior, by the formulas of conjugate analysis."""
     rng = np.random.default_rng(0)
-    rows, prior = rng.normal(size=(6, 2)), groups(2, (6,), (4.0,), mean_rows=0.7, scale_rows=np.inf)
+    rows, prior = (
+        rng.normal(size=(6, 2)),
+        groups(2, (6,), (4.0,), mean_rows=0.7, scale_rows=np.inf, correlation_share=1.0),
+    )
     group = group_posterior(rows, np.zeros_like(rows), 4.0, prior)
     m, M, kappa = rows.mean(axis=0), 6, 0.7
     psi = 4.0 * prior.covariance + (rows - m).T @ (rows - m) + kappa * M / (kappa + M) * np.outer(m, m)
@@ -106,7 +109,10 @@ def test_entries_given_others_are_those_of_the_joint_distribution(n_observed):
 
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_a_strong_prior_gives_the_normal_distribution_of_the_whole_table(kernels):
-    kept, prior = table(100, 4), groups(4, (20,), (1e7,), mean_rows=1e7, scale_rows=np.inf)
+    kept, prior = (
+        table(100, 4),
+        groups(4, (20,), (1e7,), mean_rows=1e7, scale_rows=np.inf, correlation_share=1.0),
+    )
     queries = queries_near(kept, 6)
     nearest = kernels.nearest_rows(kept, queries, prior.members)
     found = kernels.student_rows(kept, queries, nearest, prior)
@@ -132,7 +138,7 @@ def test_a_group_of_all_rows_is_the_regression_on_the_whole_table():
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 16, 24, 40])
-@pytest.mark.parametrize("prior", [{}, {"mean_rows": 3.0, "scale_rows": np.inf}])
+@pytest.mark.parametrize("prior", [{}, {"mean_rows": 3.0, "scale_rows": np.inf, "correlation_share": 1.0}])
 def test_the_kernels_equal_the_specification(n_columns, prior):
     kept, chosen = table(300, n_columns), groups(n_columns, **prior)
     queries = queries_near(kept)

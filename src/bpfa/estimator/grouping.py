@@ -41,6 +41,8 @@ HIDDEN_SHARE, MOST_HIDDEN, MOST_STEPS = 0.1, 5000, 500
 FEWEST_LEFT = 30
 # The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
 FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 2e10
+# The least share of the entries of the kept rows that is missing, if these are completed a second time.
+LEAST_COMPLETED = 0.02
 # Draws from the posterior that complete the kept rows, and that predict hidden entries.
 N_DRAWS = 8
 # Rows that are completed at a time.
@@ -101,7 +103,8 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
         return outcome
     if _problem(seen.table.rows, parameters) is not None:
         return outcome
-    trial = _trial(outcome, seen, parameters, n_jobs)
+    trials = _trials(outcome, seen, parameters, n_jobs)
+    trial, before = (trials[-1], trials[-2] if len(trials) > 1 else None) if trials else (None, None)
     if trial is None:
         if parameters.groups is True:
             raise ValueError(
@@ -119,23 +122,35 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
     if trial.mixture is None or not (trial.is_better or parameters.groups is True):
         return outcome
     kept = _kept_rows(outcome, seen.visible.rows, parameters, n_jobs)
+    if before is not None and before.mixture is not None:
+        kept = _groups(outcome, kept, before.mixture, n_jobs).completed_again()
     return replace(outcome, like_rows=LikeRows(trial.mixture, kept))
 
 
-def _trial(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> MixtureTrial | None:
-    """Return the comparison by hidden entries, or None if there are too few of them."""
+def _trials(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> list[MixtureTrial]:
+    """Return the comparisons by hidden entries; none if there are too few of them.
+
+    In the second one, if there is one, the kept rows were completed by the mixture of the first.
+    """
     source = seen.visible.rows
     if not isinstance(source, RowsWithHeldOut):
         source = _with_hidden(seen)
         judged = _further_fit(outcome, source, parameters, n_jobs)
         if judged is None:
-            return None
+            return []
         outcome = judged
     candidates = candidate_groups(_n_kept(source, parameters))
     assert candidates is not None
     kept = _kept_rows(outcome, source, parameters, n_jobs)
     hidden = _hidden_densities(outcome, source, kept, candidates, n_jobs)
-    return None if len(hidden.rows) < FEWEST_JUDGED else MixtureTrial(candidates, hidden)
+    if len(hidden.rows) < FEWEST_JUDGED:
+        return []
+    first = MixtureTrial(candidates, hidden)
+    if first.mixture is None or not first.is_better or (kept.variance > 0).mean() < LEAST_COMPLETED:
+        return [first]
+    kept = _groups(outcome, kept, first.mixture, n_jobs).completed_again()
+    second = MixtureTrial(candidates, _hidden_densities(outcome, source, kept, candidates, n_jobs))
+    return [first, second] if second.gain > first.gain else [first]
 
 
 def _with_hidden(seen: Seen) -> FewHeldOutRows:
@@ -172,6 +187,12 @@ def _further_fit(
         return run(PLANS[settings.sparse](look_at(Table(source, None), alike, None), alike, None, n_jobs))
     except NonFiniteError:
         return None
+
+
+def _groups(outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None) -> GroupPredictor:
+    # On the CPU, so that the choice does not depend on the device.
+    kernels = BACKENDS["cpu"].row_groups
+    return GroupPredictor(mixture, kept, row_covariance(outcome.posterior), kernels, n_jobs or 0)
 
 
 def _predictor(outcome: Outcome, n_jobs: int | None) -> MissingPredictor:
@@ -212,10 +233,7 @@ def _hidden_densities(
     batch, truth = units.mapped(unseen), units.mapped(Batch(values, unseen.observed | mask, ids)).values
     mask = mask & unseen.observed.any(axis=1, keepdims=True)
     whole = _predictor(outcome, n_jobs).predict(batch)
-    # On the CPU, so that the choice does not depend on the device.
-    groups = GroupPredictor(
-        candidates, kept, row_covariance(outcome.posterior), BACKENDS["cpu"].row_groups, n_jobs or 0
-    )
+    groups = _groups(outcome, kept, candidates, n_jobs)
     rows, columns = np.nonzero(mask)
     error, std = (truth - whole.mean)[mask], whole.std[mask]
     log_density = np.empty((1 + len(candidates.members), len(rows)))

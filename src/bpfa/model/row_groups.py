@@ -97,7 +97,11 @@ class RowGroups:
         kappa, the number of rows that the prior mean counts for.
     scale_rows : float
         a, the number of rows that the variances of the whole table count for when the prior covariance is
-        scaled to the variances of the group. With infinity the prior is the covariance as it is.
+        scaled to the variances of the group. With infinity it keeps its own variances.
+    correlation_share : float
+        The share of the correlations between columns that the prior keeps: rows that are alike differ less
+        in what columns have in common. With 1, and `scale_rows` infinite, the prior is the covariance as it
+        is.
     """
 
     covariance: NDArray[np.float32]
@@ -105,6 +109,7 @@ class RowGroups:
     prior_rows: NDArray[np.float32]
     mean_rows: float = 0.0
     scale_rows: float = 2.0
+    correlation_share: float = 0.7
 
     def __len__(self) -> int:
         return len(self.members)

@@ -75,6 +75,7 @@ def student_rows(
     prior_rows: NDArray[np.float32],
     mean_rows: float,
     scale_rows: float,
+    correlation_share: float,
     mean: NDArray[np.float32],
     square_scale: NDArray[np.float32],
     sums: NDArray[np.float64],

@@ -58,6 +58,7 @@ class CpuRowGroups(RowGroupKernels):
             groups.prior_rows,
             groups.mean_rows,
             groups.scale_rows,
+            groups.correlation_share,
             mean,
             square_scale,
             sums,

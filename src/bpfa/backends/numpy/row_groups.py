@@ -122,7 +122,8 @@ def group_posterior(rows: Array, variance: Array, prior_rows: float, groups: Row
     >>> group_posterior(np.array([[1.0], [3.0]]), np.zeros((2, 1)), 2.0, groups)
     StudentGroup(mean=array([2.]), scale=array([[1.]]), freedom=6.0)
     """
-    n, prior = len(rows), groups.covariance.astype(np.float64)
+    n, prior = len(rows), groups.correlation_share * groups.covariance.astype(np.float64)
+    np.fill_diagonal(prior, np.diag(groups.covariance))
     center = rows.mean(axis=0)
     scatter = (rows - center).T @ (rows - center) + np.diag(variance.sum(axis=0, dtype=np.float64))
     if np.isfinite(groups.scale_rows):

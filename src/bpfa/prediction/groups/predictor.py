@@ -111,6 +111,20 @@ class GroupPredictor:
             variance[rows] = (weights * (variances + (means - mean[rows]) ** 2)).sum(axis=0)
         return Prediction(mean, np.sqrt(variance))
 
+    def completed_again(self) -> KeptRows:
+        """Return the kept rows with their missing entries predicted by the mixture.
+
+        So far they were predicted by the model of the whole table.
+        """
+        kept, observed = self._kept, self._kept.variance == 0
+        some = np.flatnonzero(~observed.all(axis=1) & observed.any(axis=1))
+        values, variance = kept.values.copy(), kept.variance.copy()
+        whole = Prediction(values[some].astype(np.float64), np.sqrt(variance[some], dtype=np.float64))
+        found = self.mixed(whole, Batch(values[some], observed[some]))
+        values[some] = np.where(observed[some], values[some], found.mean)
+        variance[some] = np.where(observed[some], 0.0, found.std**2)
+        return KeptRows(values, variance)
+
     def draws(self, whole: Array, batch: Batch, mask: NDArray[np.bool_], rng: np.random.Generator) -> Array:
         """Return draws of some missing entries from the mixture, shape (n_draws, n_entries).
 

@@ -133,7 +133,8 @@ struct RowGroup {
       for (int j = 0; j < i; ++j) to[j] = 0;
       for (int j = i; j < D; ++j) {
         const int b = order[j], low = a < b ? a : b, high = a < b ? b : a;
-        const float prior = groups.covariance[static_cast<std::size_t>(low) * D + high] * ratio[a] * ratio[b];
+        const float share = i == j ? 1.0f : groups.correlation_share;
+        const float prior = share * groups.covariance[static_cast<std::size_t>(low) * D + high] * ratio[a] * ratio[b];
         to[j] = scale * (row(scatter, low)[high] + prior_rows * prior);
       }
       for (int j = D; j < DP; ++j) to[j] = 0;

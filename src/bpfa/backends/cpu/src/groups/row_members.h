@@ -21,7 +21,7 @@ struct RowGroups {
   const std::int32_t* members;  // ascending
   const float* prior_rows;
   const float* covariance;  // D x D, of the model of the whole table
-  float mean_rows, scale_rows;
+  float mean_rows, scale_rows, correlation_share;
 };
 
 // A row that is to be predicted. `values` are known where an entry is observed or scored.

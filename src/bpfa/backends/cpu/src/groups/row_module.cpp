@@ -54,7 +54,7 @@ void find(In<float, 2> values, In<float, 2> variance, In<float, 2> columns, In<f
 void predict(In<float, 2> values, In<float, 2> variance, In<float, 2> queries, In<std::uint8_t, 2> observed,
              In<std::uint8_t, 2> scored, In<std::int32_t, 2> nearest, In<float, 2> covariance,
              In<std::int32_t, 1> members, In<float, 1> prior_rows, float mean_rows, float scale_rows,
-             Out<float, 3> mean, Out<float, 3> square_scale, Out<double, 3> sums, int n_threads) {
+             float correlation_share, Out<float, 3> mean, Out<float, 3> square_scale, Out<double, 3> sums, int n_threads) {
   const KeptRows kept = kept_of(values, variance);
   const RowQueries asked = queries_of(kept, queries, observed, scored);
   const std::size_t D = values.shape(1), C = members.shape(0), Q = queries.shape(0);
@@ -77,7 +77,8 @@ void predict(In<float, 2> values, In<float, 2> variance, In<float, 2> queries, I
                          prior_rows.data(),
                          covariance.data(),
                          mean_rows,
-                         scale_rows};
+                         scale_rows,
+                         correlation_share};
   nb::gil_scoped_release release;
   student_rows(kept, asked, nearest.data(), static_cast<int>(nearest.shape(1)), groups, mean.data(),
                square_scale.data(), sums.data(), sums.data() + C * Q, sums.data() + 2 * C * Q, n_threads);
@@ -92,8 +93,8 @@ void bind_rows(nb::module_& m) {
         "nearest"_a.noconvert(), "n_threads"_a, "Fill in the kept rows that are most like each query.");
   m.def("student_rows", &predict, "values"_a.noconvert(), "variance"_a.noconvert(), "queries"_a.noconvert(),
         "observed"_a.noconvert(), "scored"_a.noconvert(), "nearest"_a.noconvert(), "covariance"_a.noconvert(),
-        "members"_a.noconvert(), "prior_rows"_a.noconvert(), "mean_rows"_a, "scale_rows"_a, "mean"_a.noconvert(),
-        "square_scale"_a.noconvert(), "sums"_a.noconvert(), "n_threads"_a,
+        "members"_a.noconvert(), "prior_rows"_a.noconvert(), "mean_rows"_a, "scale_rows"_a, "correlation_share"_a,
+        "mean"_a.noconvert(), "square_scale"_a.noconvert(), "sums"_a.noconvert(), "n_threads"_a,
         "Fill in what the groups of every query predict for it.");
 }
 
