@@ -41,6 +41,7 @@ SECTIONS = {
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
     "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
     "wide": Section(ACCURACY, RESULTS / "wide.json"),
+    "like_rows": Section(ACCURACY, RESULTS / "like_rows.json"),
     "gpu": Section(README, RESULTS / "gpu.json"),
     "ablation": Section(NOTES / "ablation.md", RESULTS / "ablation.json"),
     "tried": Section(NOTES / "tried.md", RESULTS / "tried.json"),
