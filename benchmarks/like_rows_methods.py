@@ -16,7 +16,7 @@ from experiments.scores import gaussian_scores
 from experiments.tables import TableTask
 
 # Rounds of the imputers that regress every column on all others, and trees of a forest.
-ROUNDS, TREES = 4, 100
+ROUNDS, TREES = 2, 50
 # The number of factors of mofapy2, which switches off those that it does not need.
 MOFA_FACTORS = 30
 

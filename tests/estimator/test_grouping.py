@@ -128,6 +128,18 @@ def test_the_further_fit_does_not_see_the_entries_that_judge(monkeypatch):
     assert (judged == ~seen[0].take(ids).observed).all()
 
 
+def test_an_interrupt_of_the_further_fit_keeps_the_fit(monkeypatch, alone):
+    def interrupted(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grouping, "run", interrupted)
+    model = BPFA(**SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(HOLED)
+    assert model.groups_ is None
+    np.testing.assert_array_equal(model.impute(HOLED), alone.impute(HOLED))
+
+
 def test_the_gain_is_reported(caplog):
     with caplog.at_level(logging.INFO, "bpfa"):
         BPFA(**SETTINGS).fit(HOLED)

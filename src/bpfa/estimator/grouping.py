@@ -103,6 +103,15 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
         return outcome
     if _problem(seen.table.rows, parameters) is not None:
         return outcome
+    try:
+        return _grouped(outcome, seen, parameters, n_jobs)
+    except KeyboardInterrupt as interrupt:
+        # The fit is complete, and is published before the exception is raised.
+        return replace(outcome, error=interrupt)
+
+
+def _grouped(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> Outcome:
+    """Return the outcome with groups if they are chosen, and as it is otherwise."""
     trials = _trials(outcome, seen, parameters, n_jobs)
     trial, before = (trials[-1], trials[-2] if len(trials) > 1 else None) if trials else (None, None)
     if trial is None:
@@ -184,9 +193,12 @@ def _further_fit(
         verbose=0,
     )
     try:
-        return run(PLANS[settings.sparse](look_at(Table(source, None), alike, None), alike, None, n_jobs))
+        judged = run(PLANS[settings.sparse](look_at(Table(source, None), alike, None), alike, None, n_jobs))
     except NonFiniteError:
         return None
+    if isinstance(judged.error, KeyboardInterrupt):
+        raise judged.error
+    return judged if judged.error is None else None
 
 
 def _groups(outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None) -> GroupPredictor:

@@ -137,6 +137,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def impute(self, X: Any, *, missing: Any = None, return_std: bool = False, n_draws: int = 50) -> Any:
         """Fill in missing entries by the mean of their predictive distribution.
 
+        If the fit has chosen groups of like rows (see `groups`), this is the distribution of the mixture.
+
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
