@@ -74,5 +74,5 @@ def test_entries_of_a_single_row_judge_nothing():
 
 def test_groups_are_smaller_than_the_rows_that_are_kept():
     assert candidate_groups(45) is None
-    assert candidate_groups(46).members == (15,) * 4
-    assert set(candidate_groups(10**6).members) == {15, 50, 150, 500, 1500}
+    assert candidate_groups(46).members == (15,) * 3
+    assert set(candidate_groups(10**6).members) == {15 * 2**i for i in range(8)}

@@ -20,7 +20,8 @@ __all__ = ["HiddenDensities", "MixtureTrial", "candidate_groups", "mixture_weigh
 
 # The sizes of the groups that are tried, as far as the kept rows are at least so many times as many, and the
 # numbers of rows that their priors count for.
-SIZES, ROWS_PER_MEMBER, PRIOR_ROWS = (15, 50, 150, 500, 1500), 3, (5.0, 25.0, 125.0, 625.0)
+SIZES, ROWS_PER_MEMBER = (15, 30, 60, 120, 240, 480, 960, 1920), 3
+PRIOR_ROWS = (5.0, 40.0, 320.0)
 # Groups with a smaller weight are left out, and at most so many are used, because each of them takes time.
 LEAST_WEIGHT, MOST_GROUPS = 0.03, 8
 # Iterations of EM for the weights.
@@ -39,7 +40,7 @@ def candidate_groups(n_kept: int) -> GroupMixture | None:
     Examples
     --------
     >>> candidate_groups(200).members
-    (15, 15, 15, 50, 50, 50)
+    (15, 15, 15, 30, 30, 30, 60, 60, 60)
     >>> candidate_groups(20) is None
     True
     """
