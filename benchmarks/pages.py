@@ -44,6 +44,7 @@ SECTIONS = {
     "wide": Section(ACCURACY, RESULTS / "wide.json"),
     "panels": Section(ACCURACY, RESULTS / "panels.json"),
     "batches": Section(ACCURACY, RESULTS / "batches.json"),
+    "like_rows": Section(ACCURACY, RESULTS / "like_rows.json"),
     "gpu": Section(README, RESULTS / "gpu.json"),
     "ablation": Section(NOTES / "ablation.md", RESULTS / "ablation.json"),
     "tried": Section(NOTES / "tried.md", RESULTS / "tried.json"),

@@ -111,7 +111,16 @@ MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "ma
 RUN_NAMES = ("random_state", "n_jobs", "device")
 
 FIT = (
-    *library_options(Parameters, *MODEL_NAMES, "sparse", "prefer", "held_out", "patience", "revise"),
+    *library_options(
+        Parameters, *MODEL_NAMES, "sparse", "prefer", "held_out", "patience", "revise", "groups", "group_rows"
+    ),
+    option(
+        "with_rows",
+        bool,
+        False,
+        "--with-rows",
+        help="Save the rows that like rows are found among, which are data, in the model.",
+    ),
     option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
     option(
         "checkpoint_every",

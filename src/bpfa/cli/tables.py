@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +50,7 @@ def fit(
     checkpoint_every: float | None,
     resume: bool,
     force: bool,
+    with_rows: bool,
     **options: Any,
 ) -> None:
     """Learn the features of a table."""
@@ -72,7 +74,7 @@ def fit(
         if isinstance(interrupt, EndedBySignal):
             raise typer.Exit(interrupt.status) from None
         raise
-    outputs.add("MODEL", target, model.save)
+    outputs.add("MODEL", target, partial(model.save, with_rows=with_rows))
     outputs.write()
     document = {"written": {"model": target}, "rows": rows.n_rows, "columns": rows.n_columns}
     document |= _facts_of_fit(model)

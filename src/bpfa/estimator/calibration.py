@@ -13,7 +13,6 @@ from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
 from bpfa.prediction.draws import posterior_draws
-from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, predict
 
 __all__ = ["calibration", "predictive_draws", "variance_explained"]
@@ -26,7 +25,7 @@ def variance_explained(
     # First the entries that the model sees while it predicts, then those that are hidden from it.
     n_entries, error, total = np.zeros((3, 2, len(model.scale_)))
     algorithm, stream = model._algorithm(), model._stream
-    missing = MissingPredictor(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
+    missing = model._missing_predictor(n_draws)
     hidden = model._hidden_entries(X, held_out, labels)
     for batch, truth, mask in hidden.blocks(rows_per_block(model), model._unit):
         seen = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
@@ -118,7 +117,9 @@ def predictive_draws(
         stream=model._stream.child("prediction"),
     )
     noise = model._stream.child("noise").generator(block)
-    return np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+    drawn = np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+    groups = model._group_predictor()
+    return drawn if groups is None else groups.draws(drawn, batch, mask, noise)
 
 
 def _some_rows(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:

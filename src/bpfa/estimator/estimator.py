@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.findings import Findings
-from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
+from bpfa.estimator.grouping import check_groups, with_like_rows
+from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit, warn_of_empty_columns
 from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
@@ -158,6 +158,14 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         score. The number of features is then determined by the fit, up to `n_components` or, if that is not
         given, up to two for every three columns and at most 256. It needs `held_out`, and is not available
         for "gibbs".
+    groups : bool or "auto", default="auto"
+        Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it as well. "auto"
+        does so if hidden entries are clearly more probable then, which the logger "bpfa" reports: those that
+        the fit has held out or, if there are none, up to a tenth of the entries, which are hidden from a
+        further fit. Groups need 2 to 256 columns, and are not available in `partial_fit`.
+    group_rows : int, default=20000
+        How many rows of the fit are kept, at random, to find like rows among. `save` leaves them out unless
+        it is asked to include them.
     total_rows : int, optional
         For `partial_fit`: number of rows of the whole stream, which determines how much the data counts
         relative to the prior. By default the number of rows seen so far.
@@ -196,6 +204,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         Mean and standard deviation of every column, which `standardize` removes; 0 and 1 if it is off.
     noise_ratio_ : array, shape (n_columns,)
         Noise of every column relative to the others, in units of `scale_`; the mean of the squares is 1.
+    groups_ : GroupMixture or None
+        The sizes, priors and weights of the groups of like rows; None if the features predict alone.
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
@@ -266,6 +276,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         held_out: float | str = DEFAULTS.held_out,
         patience: int | None = DEFAULTS.patience,
         revise: bool = DEFAULTS.revise,
+        groups: bool | str = DEFAULTS.groups,
+        group_rows: int = DEFAULTS.group_rows,
         total_rows: int | None = DEFAULTS.total_rows,
         sparse_output: bool = DEFAULTS.sparse_output,
         device: str = DEFAULTS.device,
@@ -292,6 +304,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.held_out = held_out
         self.patience = patience
         self.revise = revise
+        self.groups = groups
+        self.group_rows = group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
         self.device = device
@@ -351,14 +365,17 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
+        check_groups(table.rows, parameters)
         with limited_threads(n_jobs), one_blas_thread():
             seen = look_at(table, parameters, resumed)
+            warn_of_empty_columns(seen.visible.scale, table.names)
             found = Findings(seen, parameters, n_jobs)
             plan = PLANS[chosen_side(found, resumed)](found, resumed)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
             )
+            outcome = with_like_rows(outcome, seen, parameters, n_jobs)
         return self._publish(outcome)
 
     @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
@@ -390,6 +407,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
             else:
                 table = new_table(self, X, missing)
                 scale = column_scale(table.rows, standardize=parameters.standardize)
+                warn_of_empty_columns(scale, table.names)
                 plan = plan_first_part(table, scale, parameters, n_jobs)
             outcome = run(plan)
         return self._publish(outcome)
@@ -400,9 +418,3 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         if outcome.error is not None:
             raise outcome.error
         return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -77,7 +77,7 @@ def warn_of_empty_columns(scale: Scale, names: NDArray[Any] | None) -> None:
         f"X: no entry of column{'s' * (len(places) > 1)} {', '.join(listed)}{more} is observed; "
         "impute leaves NaN there",
         # The line that called `fit` or `partial_fit`.
-        stacklevel=4,
+        stacklevel=3,
     )
 
 

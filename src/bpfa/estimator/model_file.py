@@ -19,16 +19,25 @@ from bpfa.fitting.history import History
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.priors import Priors
+from bpfa.model.row_groups import KeptRows
+from bpfa.prediction.groups import GroupMixture, LikeRows
 
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
-POSTERIOR, LAST, HISTORY, SKETCH, BATCHES = "posterior.", "last.", "history.", "sketch.", "batches."
+POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+BATCHES, KEPT = "batches.", "kept."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
 
-def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
+def write_outcome(
+    path: str | os.PathLike[str],
+    parameters: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    with_rows: bool = False,
+) -> None:
     """Save a model together with the parameters of its estimator.
 
     Parameters
@@ -38,6 +47,8 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
     parameters : mapping
         As `BPFA.get_params` returns them.
     outcome : Outcome
+    with_rows : bool
+        Whether the rows of the fit that were kept to find like rows among are written as well.
     """
     check_replaceable(path)
     posterior_arrays, posterior = pack_posterior(outcome.posterior)
@@ -61,6 +72,9 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
     if outcome.batches is not None:
         fields = asdict(outcome.batches)
         arrays |= {BATCHES + name: array for name, array in fields.items() if name != "labels"}
+    like_rows = outcome.like_rows
+    if with_rows and like_rows is not None and like_rows.kept is not None:
+        arrays |= {KEPT + "values": like_rows.kept.values, KEPT + "variance": like_rows.kept.variance}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -75,6 +89,7 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "data_digest": outcome.data_digest,
         "notes": outcome.notes,
         "batches": None if outcome.batches is None else list(outcome.batches.labels),
+        "groups": None if like_rows is None else asdict(like_rows.mixture),
     }
     write_model(path, arrays, document)
 
@@ -119,7 +134,15 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         loading_probabilities=arrays.get(PROBABILITIES),
         notes=document.get("notes"),
         batches=None if labels is None else BatchEffects(labels=tuple(labels), **_part(arrays, BATCHES)),
+        like_rows=_like_rows(_part(arrays, KEPT), document.get("groups")),
     )
+
+
+def _like_rows(arrays: dict[str, NDArray[Any]], mixture: dict[str, Any] | None) -> LikeRows | None:
+    if mixture is None:
+        return None
+    kept = KeptRows(arrays["values"], arrays["variance"]) if arrays else None
+    return LikeRows(GroupMixture(**{name: tuple(values) for name, values in mixture.items()}), kept)
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from bpfa._support.parameters import (
     Boolean,
+    BooleanOrAuto,
     Choice,
     Instance,
     Integer,
@@ -127,6 +128,12 @@ class Parameters:
     revise: bool = declared(
         False, Boolean(), "Drop, merge and add features where that improves the held-out scores."
     )
+    groups: bool | str = declared(
+        "auto", BooleanOrAuto(), "Whether rows are predicted by rows like them, as well as by the features."
+    )
+    group_rows: int = declared(
+        20_000, Integer(low=1), "How many rows of the fit are kept to find like rows among."
+    )
     total_rows: int | None = declared(
         None, Integer(low=1), "Number of rows of the whole stream, for partial_fit."
     )
@@ -233,6 +240,8 @@ def constraints_of(kind: Kind) -> list[Any]:
         return [StrOptions(set(kind.names))]
     if isinstance(kind, Boolean):
         return ["boolean"]
+    if isinstance(kind, BooleanOrAuto):
+        return ["boolean", StrOptions({"auto"})]
     if isinstance(kind, Threads):
         return [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left")]
     if isinstance(kind, Seed):

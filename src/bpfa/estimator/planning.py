@@ -13,7 +13,7 @@ from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedR
 from bpfa.data.batches import BatchedRows, BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
-from bpfa.estimator.inputs import Table, warn_of_empty_columns
+from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
 from bpfa.estimator.visible import (
@@ -208,7 +208,6 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
         batches = batch_effects(shown, *table.batches, settings.stream.child("batches"))
         table = table._replace(rows=BatchedRows(table.rows, batches, table.batches[1]))
     visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
-    warn_of_empty_columns(visible.scale, table.names)
     return Seen(table, settings, data_digest(table.rows, sample), visible, batches)
 
 
@@ -261,7 +260,6 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
         raise ValueError(
             "sparse='columns': partial_fit sees only a part of the rows; expected 'rows' or 'auto', or fit"
         )
-    warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
@@ -293,6 +291,8 @@ def _plan_part(
     sketch: EntrySketch | None,
     n_jobs: int | None,
 ) -> Plan:
+    if parameters.groups is True:
+        raise ValueError("groups=True: partial_fit keeps no rows; expected 'auto' or False, or fit")
     rows = table.rows
     epochs = np.asarray(0.0 if standing.history is None else standing.history["epoch"]).ravel()
     visits = SinglePass(

@@ -50,6 +50,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "scale_": scale.scale,
         "noise_ratio_": scale.noise_ratio,
         "n_rows_seen_": outcome.n_rows_seen,
+        "groups_": None if outcome.like_rows is None else outcome.like_rows.mixture,
         "component_probabilities_": usage[order],
         "components_": means[order] * signs[:, None] * scale.unit,
         "noise_std_": noise_std,

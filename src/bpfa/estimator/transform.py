@@ -9,23 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
-from bpfa.backends.registry import array_like, check_device
+from bpfa._support.threads import check_jobs
+from bpfa.backends.registry import array_like, backend_of, check_device
 from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
 from bpfa.estimator.batching import BatchUse
+from bpfa.estimator.grouping import warn_of_rows_not_saved
 from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
+from bpfa.prediction.draws import posterior_draws
+from bpfa.prediction.groups import GroupPredictor, MixturePredictor, row_covariance
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, row_weights, sample_rows
-from bpfa.prediction.scores import HeldOutScore, score_rows
+from bpfa.prediction.scores import HeldOutScore, row_scores
 from bpfa.selection.preferences import PREFERENCES
 
 __all__ = ["TransformMixin"]
@@ -61,6 +65,12 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _component_order: NDArray[np.int64]
     _component_signs: Array
     _outcome: Outcome
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
         """Fit the model, and return the weights of the features in the rows that it was fitted to.
@@ -157,6 +167,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     ) -> Any:
         """Fill in missing entries by the mean of their predictive distribution.
 
+        If the fit has chosen groups of like rows (see `groups`), this is the distribution of the mixture.
+
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
@@ -193,7 +205,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
         shown_by = batches.moved_to(to_batch)
         standardised, means, stds = StandardisedRows(rows, self.mean_, self._unit), [], []
-        predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
+        predictor = self._missing_predictor(n_draws)
         block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
         for block in sequential(rows, block_rows=block_rows):
             codes = shown_by[block.ids]
@@ -266,18 +278,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         hidden = self._hidden_entries(X, held_out, batch)
         scores, log_scale = [], np.log(self.scale_)
+        algorithm, groups = self._algorithm(), self._group_predictor()
         for block, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
-            score = score_rows(
-                self.posterior_,
-                keyed_by_content(block),
-                truth,
-                mask,
-                self._algorithm(),
-                n_draws=n_draws,
-                stream=self._stream,
-                integrated=True,
-                units=self.noise_ratio_,
-            )
+            keyed, integrated = keyed_by_content(block), algorithm.draws_z_given_globals
+            draws = posterior_draws(self.posterior_, keyed, algorithm, n_draws=n_draws, stream=self._stream)
+            rows = row_scores(draws, keyed, truth, mask, n_draws=n_draws, integrated=integrated)
+            if groups is not None:
+                rows = groups.scores(rows, block, truth, mask)
+            score = rows.summed(truth, mask, self.noise_ratio_)
             units = (mask @ log_scale).sum() + mask.sum(axis=1) @ np.log(hidden.scales(block.ids))
             units = units / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
@@ -353,6 +361,27 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rows = rows_like_those_of_the_fit(self, X)
         batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
         return HiddenEntries(batches.rows(rows), self._outcome, held_out)
+
+    def _missing_predictor(self, n_draws: int) -> MixturePredictor:
+        """Return what predicts missing entries: the model of the whole table, and groups if there are any."""
+        whole = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
+        return MixturePredictor(whole, self._group_predictor())
+
+    def _group_predictor(self) -> GroupPredictor | None:
+        """Return what predicts rows by rows like them, if the fit has chosen to do so and has kept rows."""
+        like_rows = self._outcome.like_rows
+        if like_rows is None:
+            return None
+        if like_rows.kept is None:
+            warn_of_rows_not_saved()
+            return None
+        return GroupPredictor(
+            like_rows.mixture,
+            like_rows.kept,
+            row_covariance(self.posterior_),
+            backend_of(check_device(self.device)).row_groups,
+            check_jobs(self.n_jobs) or 0,
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -23,6 +23,7 @@ from bpfa.inference.progress import NonFiniteError, Progress
 from bpfa.inference.settings import Settings
 from bpfa.inference.training import train
 from bpfa.model.posterior import Posterior
+from bpfa.prediction.groups import LikeRows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
 __all__ = ["Callback", "Outcome", "run"]
@@ -67,6 +68,8 @@ class Outcome:
     """What the user of the model has noted about its rows, for example the size of patches."""
     batches: BatchEffects | None = None
     """The effects of batches, if rows have labels of batches."""
+    like_rows: LikeRows | None = None
+    """The groups of like rows by which rows are predicted, if they predict better than the model alone."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
