@@ -277,10 +277,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.max_epochs = max_epochs
         self.max_steps = max_steps
         self.max_time = max_time
-        self.step_delay = step_delay
-        self.step_decay = step_decay
-        self.burn_in = burn_in
-        self.n_samples = n_samples
+        self.step_delay, self.step_decay = step_delay, step_decay
+        self.burn_in, self.n_samples = burn_in, n_samples
         self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init
@@ -289,12 +287,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.held_out = held_out
         self.patience = patience
         self.revise = revise
-        self.groups = groups
-        self.group_rows = group_rows
+        self.groups, self.group_rows = groups, group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
-        self.device = device
-        self.n_jobs = n_jobs
+        self.device, self.n_jobs = device, n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
