@@ -304,12 +304,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.held_out = held_out
         self.patience = patience
         self.revise = revise
-        self.groups = groups
-        self.group_rows = group_rows
+        self.groups, self.group_rows = groups, group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
-        self.device = device
-        self.n_jobs = n_jobs
+        self.device, self.n_jobs = device, n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
