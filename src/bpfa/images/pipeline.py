@@ -16,7 +16,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
@@ -25,6 +24,7 @@ from bpfa.estimator.kept import continued, on_device
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
 from bpfa.images.noise import choose_noise, warn_of_correlation
@@ -351,59 +351,3 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     if ALGORITHMS[settings.algorithm].method == "Gibbs":
         settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
     return settings.make_algorithm(n_jobs=1)
-
-
-def image_result(
-    canvas: Canvas,
-    plan: RestorationPlan,
-    model: BPFA,
-    restored: Restored,
-    refined: Refined | None = None,
-) -> ImageResult:
-    """Return a restored picture in the shape, units and type of the original.
-
-    Parameters
-    ----------
-    canvas : Canvas
-    plan : RestorationPlan
-    model : BPFA
-    restored : Restored
-        What the dictionary has restored.
-    refined : Refined, optional
-        What groups of like patches have made of it.
-
-    Examples
-    --------
-    >>> canvas = Canvas.of(np.add.outer(np.arange(12), np.arange(10)).astype(np.uint8))
-    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
-    >>> plan = plan_restoration(canvas, options, noisy=True)
-    >>> model = fit_patches(canvas, plan)
-    >>> result = image_result(canvas, plan, model, restore_from_model(canvas, plan, model))
-    >>> result.image.shape, result.image.dtype, result.patch_size
-    ((12, 10), dtype('uint8'), (4, 4))
-    """
-    last, grouped = refined or Refined.nothing(restored), refined is not None and refined.n_rounds > 0
-    noise = np.sqrt(last.noise) if grouped and plan.noisy else model.posterior_.noise_std
-    noise_std = canvas.noise_std(noise, last.restored.mean)
-    counts = canvas.stabiliser
-
-    def by_channel(values: Array) -> float | Array:
-        return values if canvas.has_channels else float(values[0])
-
-    return ImageResult(
-        image=canvas.image(last.restored.mean, last.restored.std),
-        std=canvas.deviation(last.restored.std, last.restored.mean),
-        missing=canvas.missing,
-        from_prior=canvas.in_picture_shape(~restored.informed),
-        noise_std=by_channel(noise_std),
-        model=model,
-        patch_size=plan.patch_size,
-        stage="groups" if grouped else "dictionary",
-        n_rounds=last.n_rounds,
-        group_weight=last.weight,
-        dictionary_image=canvas.image(restored.mean, restored.std) if grouped else None,
-        noise_model="gaussian" if counts is None else counts.kind,
-        gain=None if counts is None else by_channel(counts.gain),
-        read_noise=None if counts is None else by_channel(counts.read_noise),
-        groups=last.groups,
-    )
