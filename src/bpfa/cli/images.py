@@ -30,7 +30,8 @@ def _command(name: str, description: str) -> Callable[..., None]:
 
     @takes(*IMAGE, *OUTPUT)
     def command(context: typer.Context, source: Image, target: Restored, **options: Any) -> None:
-        _restore(context, getattr(bpfa, name))
+        # Before typer 0.29 the parameters of the context are not converted, and paths are strings there.
+        _restore(context, {"source": source, "target": target, **options}, getattr(bpfa, name))
 
     command.__name__, command.__doc__ = name, description
     return command
@@ -54,9 +55,8 @@ denoise = _command(
 )
 
 
-def _restore(context: typer.Context, restore: Callable[..., Any]) -> None:
+def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..., Any]) -> None:
     """Read the image, restore it, and write what was asked for."""
-    given = context.params
     if given["mask"] is not None and given["missing"] is not None:
         raise WrongOption("--mask and --missing: expected at most one of them")
     if given["truth"] is not None and given["report"] is None:

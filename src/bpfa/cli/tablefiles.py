@@ -52,7 +52,8 @@ class Table:
         A note says what was found out about the file.
         """
         given = context.params
-        paths: list[Path] = given["source"]
+        # Before typer 0.29 the parameters of the context are not converted, and a path is a string there.
+        paths = [Path(path) for path in given["source"]]
         options = _options(given)
         as_opened = {name: value for name, value in options.items() if name in ("layer", "absent")}
         if given["union"]:

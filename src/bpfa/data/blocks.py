@@ -31,6 +31,10 @@ def sequential(rows: Rows, block_rows: int | None = None) -> Iterator[Batch]:
     block_rows : int, optional
         By default as many rows as have 2^20 entries together.
 
+    Yields
+    ------
+    Batch
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows

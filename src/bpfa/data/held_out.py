@@ -25,14 +25,52 @@ class RowsWithHeldOut(MappedRows):
 
     @abstractmethod
     def mask(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which observed entries of a batch of the other source are held out."""
+        """Return which observed entries of a batch of the other source are held out.
+
+        Parameters
+        ----------
+        batch : Batch
+
+        Returns
+        -------
+        boolean array of the shape of the batch
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> rows = MaskedRows(ArrayRows([[1.0, 2.0]]), [[True, False]])
+        >>> rows.mask(rows.rows.read(0, 1))
+        array([[ True, False]])
+        """
 
     def ids_with_held_out(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the sorted ids of at most n random rows, most of which have an entry that is held out."""
         return sample_ids(self, n, rng)
 
     def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
-        """Return the rows without the held-out entries, all their values, and which entries are held out."""
+        """Return the rows without the held-out entries, all their values, and which entries are held out.
+
+        Parameters
+        ----------
+        ids : integer array
+
+        Returns
+        -------
+        Batch
+            The rows without the held-out entries.
+        array
+            All values, the held-out ones included.
+        boolean array
+            True where an entry is held out.
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> rows = MaskedRows(ArrayRows([[1.0, 2.0]]), [[True, False]])
+        >>> batch, values, held_out = rows.take_held_out(np.array([0]))
+        >>> batch.values, values, held_out
+        (array([[0., 2.]]), array([[1., 2.]]), array([[ True, False]]))
+        """
         batch = self.rows.take(ids)
         held_out = self.mask(batch)
         return batch.without(held_out), batch.values, held_out

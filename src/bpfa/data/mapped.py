@@ -45,7 +45,23 @@ class MappedRows(RowSource):
 
     @abstractmethod
     def mapped(self, batch: Batch) -> Batch:
-        """Return a batch of the other source as this source hands it out, with the same shape and ids."""
+        """Return a batch of the other source as this source hands it out, with the same shape and ids.
+
+        Parameters
+        ----------
+        batch : Batch
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows, StandardisedRows
+        >>> rows = StandardisedRows(ArrayRows([[1.0, 2.0]]), mean=[1.0, 0.0], scale=[1.0, 2.0])
+        >>> rows.mapped(Batch([[3.0, 4.0]])).values
+        array([[2., 2.]])
+        """
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows with these ids."""

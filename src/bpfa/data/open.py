@@ -150,6 +150,10 @@ def as_rows(data: Any, missing: Any = None) -> RowSource:
     missing : boolean array-like of the same shape, optional
         True where an entry is missing; entries that are NaN are missing in any case. Only for data in memory.
 
+    Returns
+    -------
+    RowSource
+
     Examples
     --------
     >>> as_rows([[1.0, 2.0], [np.nan, 4.0]]).n_rows

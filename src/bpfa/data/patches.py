@@ -62,6 +62,8 @@ class PatchRows(RowSource):
     >>> rows.take(np.array([0, 5])).values
     array([[ 0.,  1.,  4.,  5.],
            [ 6.,  7., 10., 11.]])
+    >>> rows.first_entries(np.array([5])), [strip.ids.tolist() for strip in rows.strips(3)]
+    (array([6]), [[0, 1, 2], [3, 4, 5]])
     """
 
     def __init__(
@@ -85,6 +87,14 @@ class PatchRows(RowSource):
         """Return the position of each patch's first entry in the flattened array of the pictures.
 
         Entry d of a patch follows `offsets[d]` positions later. By default the result covers all patches.
+
+        Parameters
+        ----------
+        ids : integer array, optional
+
+        Returns
+        -------
+        integer array
         """
         picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
@@ -93,7 +103,16 @@ class PatchRows(RowSource):
         return first
 
     def strips(self, n_patches: int) -> list[Strip]:
-        """Return all patches in strips of at most `n_patches`, but at least all patches that share one y."""
+        """Return all patches in strips of at most `n_patches`, but at least all patches that share one y.
+
+        Parameters
+        ----------
+        n_patches : int
+
+        Returns
+        -------
+        list of Strip
+        """
         per_row, per_slice = len(self.x), len(self.x) * len(self.y)
         height = max(1, n_patches // per_row)
         return [

@@ -41,7 +41,12 @@ class RowNames:
         return len(self.values[0])
 
     def to_pandas(self) -> Any:
-        """Return the names as an index of pandas, which has several levels if there are several columns."""
+        """Return the names as an index of pandas, which has several levels if there are several columns.
+
+        Returns
+        -------
+        pandas.Index or pandas.MultiIndex
+        """
         pandas = library("pandas", "tables", purpose="an index needs pandas")
         labels = [label or None for label in self.labels]
         if len(labels) == 1:
@@ -50,7 +55,24 @@ class RowNames:
 
     @classmethod
     def from_pandas(cls, index: Any) -> RowNames | None:
-        """Return an index of pandas as names, or None if it only numbers the rows 0, 1, 2, ..."""
+        """Return an index of pandas as names, or None if it only numbers the rows 0, 1, 2, ...
+
+        Parameters
+        ----------
+        index : pandas.Index
+
+        Returns
+        -------
+        RowNames or None
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> RowNames.from_pandas(pd.Index(["a", "b"], name="gene")).labels
+        ('gene',)
+        >>> RowNames.from_pandas(pd.RangeIndex(2)) is None
+        True
+        """
         pandas = library("pandas", "tables")
         counted = isinstance(index, pandas.RangeIndex) and index.name is None
         if counted and index.start == 0 and index.step == 1:
@@ -62,6 +84,15 @@ class RowNames:
     @classmethod
     def joined(cls, parts: Sequence[RowNames | None]) -> RowNames | None:
         """Return the names of tables that follow one another, or None if some table has no names.
+
+        Parameters
+        ----------
+        parts : sequence of RowNames or None
+            The names of each table.
+
+        Returns
+        -------
+        RowNames or None
 
         Examples
         --------

@@ -72,7 +72,24 @@ class Batch:
 
     @classmethod
     def unchecked(cls, values: Array, observed: NDArray[np.bool_], ids: NDArray[np.int64]) -> Batch:
-        """Return rows of an earlier batch: values that are finite, and zero at missing entries."""
+        """Return rows of an earlier batch: values that are finite, and zero at missing entries.
+
+        Parameters
+        ----------
+        values : array, shape (rows, columns)
+        observed : boolean array of the same shape
+        ids : integer array
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> batch = Batch([[1.0, np.nan], [2.0, 3.0]])
+        >>> Batch.unchecked(batch.values[1:], batch.observed[1:], batch.ids[1:]).complete
+        True
+        """
         batch = cls.__new__(cls)
         batch.values, batch.observed, batch.ids = values, observed, ids
         batch.complete = bool(observed.all())
@@ -87,11 +104,39 @@ class Batch:
         return int(self.values.shape[1])
 
     def without(self, hidden: NDArray[np.bool_]) -> Batch:
-        """Return the same rows, with the entries where `hidden` is true missing as well."""
+        """Return the same rows, with the entries where `hidden` is true missing as well.
+
+        Parameters
+        ----------
+        hidden : boolean array of the shape of the values
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> Batch([[1.0, 2.0]]).without(np.array([[True, False]])).values
+        array([[0., 2.]])
+        """
         return Batch(self.values, self.observed & ~hidden, self.ids)
 
     def padded_to(self, n_columns: int) -> Batch:
-        """Return the same rows with columns of observed zeros appended, up to this number of columns."""
+        """Return the same rows with columns of observed zeros appended, up to this number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> Batch([[1.0, 2.0]]).padded_to(3).values
+        array([[1., 2., 0.]])
+        """
         n_extra = n_columns - self.n_columns
         if n_extra <= 0:
             return self
@@ -117,7 +162,17 @@ class Rows(Protocol):
         """Number of columns D."""
 
     def take(self, ids: NDArray[np.int64]) -> Batch:
-        """Return the rows with these ids."""
+        """Return the rows with these ids.
+
+        Parameters
+        ----------
+        ids : integer array
+            Numbers of the rows, from 0 on, in any order.
+
+        Returns
+        -------
+        Batch
+        """
 
 
 class RowSource(ABC):
@@ -165,14 +220,58 @@ class RowSource(ABC):
 
     @abstractmethod
     def take(self, ids: NDArray[np.int64]) -> Batch:
-        """Return the rows with these ids."""
+        """Return the rows with these ids.
+
+        Parameters
+        ----------
+        ids : integer array
+            Numbers of the rows, from 0 on, in any order.
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> ArrayRows([[1.0], [2.0], [3.0]]).take(np.array([2, 0])).values.ravel()
+        array([3., 1.])
+        """
 
     def read(self, start: int, stop: int) -> Batch:
-        """Return the rows from `start` up to `stop`, which is not included."""
+        """Return the rows from `start` up to `stop`, which is not included.
+
+        Parameters
+        ----------
+        start, stop : int
+            Numbers of the first row, and of the row after the last.
+
+        Returns
+        -------
+        Batch
+
+        Examples
+        --------
+        >>> ArrayRows([[1.0], [2.0], [3.0]]).read(1, 3).values.ravel()
+        array([2., 3.])
+        """
         return self.take(np.arange(start, stop))
 
     def row_names(self) -> RowNames | None:
-        """Return the names of the rows, which are read now, or None if they have none."""
+        """Return the names of the rows, which are read now, or None if they have none.
+
+        Returns
+        -------
+        RowNames or None
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bpfa import open_rows
+        >>> list(open_rows(pd.DataFrame({"a": [1.0, 2.0]}, index=["x", "y"])).row_names().to_pandas())
+        ['x', 'y']
+        >>> ArrayRows([[1.0], [2.0]]).row_names() is None
+        True
+        """
         return None
 
 
@@ -196,6 +295,10 @@ def as_source(argument: str, rows: Rows) -> RowSource:
     argument : str
         Name of the argument, for the error if `rows` is something else.
     rows : Rows
+
+    Returns
+    -------
+    RowSource
 
     Examples
     --------

@@ -21,9 +21,16 @@ ROUNDINGS = 8
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Number, mean and standard deviation of the observed entries of every column."""
+    """Number, mean and standard deviation of the observed entries of every column.
+
+    Examples
+    --------
+    >>> ColumnMoments(np.array([9, 9]), np.array([1.0, 5.0]), np.array([2.0, 0.0])).scale
+    array([2., 1.])
+    """
 
     n_observed: NDArray[np.int64]
+    """Number of observed entries."""
     mean: Array
     """0 where nothing is observed."""
     std: Array
@@ -72,6 +79,10 @@ class Scale(NamedTuple):
         ----------
         values, std : arrays whose last axis is that of the columns
 
+        Returns
+        -------
+        tuple of two arrays
+
         Examples
         --------
         >>> nothing, ones = np.array([False, False, True]), np.ones(3)
@@ -88,12 +99,45 @@ class Scale(NamedTuple):
         return np.where(known, self.constant, values), np.where(known, certainty, std)
 
     def with_contents_of(self, rows: Rows) -> Scale:
-        """Return the scale of rows that have just been measured, with their constant and empty columns."""
+        """Return the scale of rows that have just been measured, with their constant and empty columns.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        Scale
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> ones = np.ones(2)
+        >>> Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]])).constant
+        array([nan,  5.])
+        """
         contents = column_contents(rows)
         return self._replace(constant=contents.constant, empty=contents.empty)
 
     def after_more(self, rows: Rows) -> Scale:
-        """Return the scale after more rows, which may show that a column is neither constant nor empty."""
+        """Return the scale after more rows, which may show that a column is neither constant nor empty.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        Scale
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> ones = np.ones(2)
+        >>> scale = Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> scale.after_more(ArrayRows([[1.0, 6.0]])).constant
+        array([nan, nan])
+        """
         if self.constant is None or self.empty is None:
             return self
         if not self.empty.any() and np.isnan(self.constant).all():
@@ -171,6 +215,10 @@ def column_moments(rows: Rows) -> ColumnMoments:
     Parameters
     ----------
     rows : Rows
+
+    Returns
+    -------
+    ColumnMoments
 
     Examples
     --------

@@ -66,6 +66,18 @@ def batch_ids(
     Every epoch goes through a new permutation of the rows, cut into batches whose sizes differ by at most
     one. Apart from `n_rows` and `batch_size`, the batch of a step depends only on the stream and the step.
 
+    Parameters
+    ----------
+    n_rows : int
+    batch_size : int
+        Number of rows in a batch. If it is larger than `n_rows`, a batch is all rows.
+    stream : Stream
+    first_step : int
+
+    Yields
+    ------
+    integer array
+
     Examples
     --------
     >>> ids = batch_ids(5, 2, Stream.from_seed(0))
@@ -135,6 +147,10 @@ def sample_ids(rows: Rows, n: int, rng: np.random.Generator) -> NDArray[np.int64
     rows : Rows
     n : int
     rng : numpy.random.Generator
+
+    Returns
+    -------
+    integer array
 
     Examples
     --------

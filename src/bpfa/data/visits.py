@@ -23,16 +23,57 @@ class Visits(Protocol):
         """Whether rows are visited more than once, so that it pays to keep them on a device."""
 
     def n_rows(self, rows: Rows) -> int:
-        """Return the size N of the data set that the rows are part of."""
+        """Return the size N of the data set that the rows are part of.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        int
+        """
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
-        """Yield the batch of every step from this one on."""
+        """Yield the batch of every step from this one on.
+
+        Parameters
+        ----------
+        rows : Rows
+        first_step : int
+
+        Yields
+        ------
+        Batch
+        """
 
     def epochs(self, rows: Rows, step: int) -> float:
-        """Return how many passes over the data have been made after this step."""
+        """Return how many passes over the data have been made after this step.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        float
+        """
 
     def rows_seen(self, rows: Rows, step: int) -> int:
-        """Return how many rows of the data set the model knows after this step."""
+        """Return how many rows of the data set the model knows after this step.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        int
+        """
 
 
 @dataclass(frozen=True)
@@ -53,6 +94,8 @@ class ShuffledEpochs:
     >>> rows, visits = ArrayRows(np.eye(10)), ShuffledEpochs(4, Stream.from_seed(0))
     >>> [visits.epochs(rows, step) for step in (1, 2, 3, 4)]
     [0.4, 0.7, 1.0, 1.4]
+    >>> visits.n_rows(rows), visits.rows_seen(rows, 1), len(next(visits.batches(rows, 1)))
+    (10, 10, 4)
     """
 
     batch_size: int
@@ -63,15 +106,45 @@ class ShuffledEpochs:
         check_integer("batch_size", self.batch_size, low=1)
 
     def n_rows(self, rows: Rows) -> int:
-        """Return the number of rows, which are the whole data set."""
+        """Return the number of rows, which are the whole data set.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        int
+        """
         return rows.n_rows
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
-        """Yield the batch of every step from this one on, for ever."""
+        """Yield the batch of every step from this one on, for ever.
+
+        Parameters
+        ----------
+        rows : Rows
+        first_step : int
+
+        Yields
+        ------
+        Batch
+        """
         return read_batches(rows, self.batch_size, self.stream, first_step)
 
     def epochs(self, rows: Rows, step: int) -> float:
-        """Return how many passes over the data have been made after this step."""
+        """Return how many passes over the data have been made after this step.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        float
+        """
         per_epoch = -(-rows.n_rows // self.batch_size)
         whole, batches_since = divmod(step, per_epoch)
         # The first batches of an epoch have one row more where the batches do not divide it evenly.
@@ -79,7 +152,18 @@ class ShuffledEpochs:
         return whole + rows_since / rows.n_rows
 
     def rows_seen(self, rows: Rows, step: int) -> int:
-        """Return the number of rows: a fit is to all of them, however soon it ends."""
+        """Return the number of rows: a fit is to all of them, however soon it ends.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        int
+        """
         return rows.n_rows
 
 
@@ -111,6 +195,8 @@ class SinglePass:
     [[10, 11, 12, 13], [14, 15, 16, 17], [18, 19]]
     >>> [(part.epochs(rows, step), part.rows_seen(rows, step)) for step in (1, 2, 3)]
     [(0.7, 14), (0.9, 18), (1.0, 20)]
+    >>> part.n_rows(rows)
+    20
     """
 
     batch_size: int
@@ -122,20 +208,61 @@ class SinglePass:
     repeated = False
 
     def n_rows(self, rows: Rows) -> int:
-        """Return the size of the whole stream."""
+        """Return the size of the whole stream.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        int
+        """
         return self.total_rows
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
-        """Yield the rows in their order, with the ids that they have in the stream."""
+        """Yield the rows in their order, with the ids that they have in the stream.
+
+        Parameters
+        ----------
+        rows : Rows
+        first_step : int
+
+        Yields
+        ------
+        Batch
+        """
         for batch in sequential(rows, block_rows=self.batch_size):
             yield Batch(batch.values, batch.observed, batch.ids + self.first_id)
 
     def epochs(self, rows: Rows, step: int) -> float:
-        """Return how many passes over the data have been made after this step."""
+        """Return how many passes over the data have been made after this step.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        float
+        """
         return self.epochs_before + self._visited(rows, step) / self.rows_per_epoch
 
     def rows_seen(self, rows: Rows, step: int) -> int:
-        """Return how many rows of the stream have been visited after this step."""
+        """Return how many rows of the stream have been visited after this step.
+
+        Parameters
+        ----------
+        rows : Rows
+        step : int
+            Number of the step, from 1 on.
+
+        Returns
+        -------
+        int
+        """
         return self.first_id + self._visited(rows, step)
 
     def _visited(self, rows: Rows, step: int) -> int:

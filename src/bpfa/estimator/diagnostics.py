@@ -224,6 +224,11 @@ class DiagnosticsMixin(TransformMixin):
             standardised units). `entries` is as in `variance_explained`: "held out", or "seen in the fit" if
             the model has learned from these entries, so that it covers more of them than of others.
 
+        See Also
+        --------
+        variance_explained : How well the entries are predicted.
+        bpfa.plots.plot_coverage : The same as a picture.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data

@@ -246,6 +246,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     >>> filled, std = model.impute(X, return_std=True)
     >>> bool(np.isfinite(filled).all()), bool(std[0, 0] > 0), float(std[0, 1])
     (True, True, 0.0)
+    >>> BPFA(n_components=8).partial_fit(X[:250]).partial_fit(X[250:]).n_rows_seen_
+    500
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = scikit_learn_constraints()

@@ -35,6 +35,10 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_ : array of str
         Names of the columns, if they have names.
 
+    See Also
+    --------
+    BPFA : The model itself, whose `impute` also returns standard deviations.
+
     Examples
     --------
     >>> from bpfa import BPFAImputer, draw_data
@@ -45,6 +49,9 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> pipeline = make_pipeline(BPFAImputer(n_components=8, max_steps=50, random_state=0), PCA(2))
     >>> pipeline.fit_transform(X).shape
     (500, 2)
+    >>> imputer = BPFAImputer(n_components=8, max_steps=50, random_state=0).fit(X)
+    >>> bool(np.isfinite(imputer.transform(X)).all())
+    True
     """
 
     # scikit-learn reads the names and defaults of the parameters from the signature of this method.
@@ -103,6 +110,10 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+
+        Returns
+        -------
+        array of the same shape, or what `set_output` asks for
         """
         return self.fit(X, y, missing=missing).transform(X, missing=missing)
 

@@ -40,6 +40,18 @@ class SavingMixin:
         with_rows : bool
             Also save the rows of the fit that were kept to find like rows among. Without them the loaded
             model predicts by its features alone, and gives a `RowsNotSavedWarning` when it does so.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder, "model.bpfa"))
+        ...     again = BPFA.load(pathlib.Path(folder, "model.bpfa"))
+        >>> bool((again.transform(X) == model.transform(X)).all())
+        True
         """
         check_is_fitted(self)
         write_outcome(path, self.get_params(deep=False), self._outcome, with_rows=with_rows)
@@ -53,6 +65,18 @@ class SavingMixin:
         path : path-like
             A file written by `save` or as a checkpoint. Nothing in it is ever executed. A ValueError is
             raised if the file was not written by bpfa, is damaged, or was written by a later version.
+
+        Returns
+        -------
+        BPFA
+
+        Examples
+        --------
+        >>> from bpfa import BPFA
+        >>> BPFA.load("no-such-model.bpfa")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        FileNotFoundError: ...
         """
         parameters, outcome = read_outcome(path)
         model = cls(**parameters)

@@ -83,6 +83,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             True at entries that are missing, in addition to those that are NaN.
         **fit_arguments
             Further arguments of `fit`.
+
+        Returns
+        -------
+        array, or CSR array with `sparse_output`, shape (n_rows, K)
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> BPFA(n_components=4, max_steps=50, random_state=0).fit_transform(X).shape
+        (500, 4)
         """
         fitted = self.fit(X, y, missing=missing, **fit_arguments)
         return fitted.transform(X, missing=missing, batch=fit_arguments.get("batch"))
@@ -124,7 +135,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                     "scale of the data of the fit"
                 )
         if self.sparse_output:
-            return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+            # SciPy 1.11 stacks arrays to a matrix.
+            return sparse.csr_array(
+                sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+            )
         return array_like(np.concatenate(blocks), X)
 
     def _row_weights(self, batch: Batch) -> Array:
@@ -145,6 +159,18 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Weights, as `transform` returns them.
         batch : sequence, optional
             The batch that shows each row. By default rows are shown without offsets of batches.
+
+        Returns
+        -------
+        array, shape (n_rows, n_columns)
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (500, 6)
         """
         check_is_fitted(self)
         K = len(self.components_)
@@ -240,6 +266,20 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         batch : sequence, or str, optional
             The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
             it, are treated as rows of the population of batches.
+
+        Returns
+        -------
+        float
+            The higher the better.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
+        >>> model.score(new) == model.held_out_score(new).log_likelihood
+        True
         """
         score, label = self._score_and_label(X, batch=batch)
         warn_of_seen_entries(label)
@@ -266,6 +306,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         HeldOutScore
             The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
+        >>> held_out = np.zeros(new.shape, dtype=bool)
+        >>> held_out[:, 0] = True
+        >>> model.held_out_score(new, held_out).n_entries
+        500
         """
         score, label = self._score_and_label(X, held_out, n_draws, batch)
         warn_of_seen_entries(label)
@@ -305,6 +356,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array, shape (n_samples, n_columns)
             Columns that were constant in the fit have their constant, and columns that had no observed entry
             are NaN.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> model.sample(3, random_state=0).shape
+        (3, 6)
         """
         check_is_fitted(self)
         n_samples = check_integer("n_samples", n_samples, low=1)
@@ -340,6 +399,17 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Also write the data with its missing entries filled in.
         batch : sequence, or str, optional
             The batch of every observation, or the name of a column of obs, as in `fit`.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> from anndata import AnnData
+        >>> adata = AnnData(X)
+        >>> model.annotate(adata)
+        >>> adata.obsm["X_bpfa"].shape, adata.varm["bpfa_components"].shape
+        ((500, 4), (6, 4))
         """
         check_is_fitted(self)
         rows = AnnDataRows(adata, layer=layer, absent=absent)

@@ -127,6 +127,17 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         `std` is the standard deviation of a pixel's true value: that of the mixture of the predictions of all
         patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed.
 
+    See Also
+    --------
+    denoise : Estimate every pixel, the observed ones included.
+    bpfa.report.image_report : A page about the result.
+
+    References
+    ----------
+    .. [1] M. Zhou, H. Chen, J. Paisley, L. Ren, L. Li, Z. Xing, D. Dunson, G. Sapiro and L. Carin,
+       "Nonparametric Bayesian Dictionary Learning for Analysis of Noisy and Incomplete Images", IEEE
+       Transactions on Image Processing 21 (2012).
+
     Examples
     --------
     >>> from bpfa.images import inpaint
@@ -176,6 +187,10 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     ImageResult
         As from `inpaint`, but every pixel is estimated, including the observed ones. `std` is the standard
         deviation of a pixel's value without noise.
+
+    See Also
+    --------
+    inpaint : Fill in missing pixels, and leave the others as they are.
 
     Examples
     --------

@@ -28,11 +28,20 @@ ViewName = Literal["expected", "sampled"]
 
 
 class Algorithm(NamedTuple):
-    """A cell of the grid on a device, with the options of its local method."""
+    """A cell of the grid on a device, with the options of its local method.
+
+    Examples
+    --------
+    >>> algorithm("gibbs-ssvi", device="numpy").view
+    'sampled'
+    """
 
     name: str
+    """Its name in `ALGORITHMS`."""
     view: ViewName
+    """What the local method sees of the globals: "expected" or "sampled"."""
     local: LocalMethod
+    """How the local variables of a row are inferred."""
     device: str = "numpy"
     """The device that the local method runs on, such as "cpu" or "cuda:1"."""
 
@@ -42,7 +51,26 @@ class Algorithm(NamedTuple):
         return backend_of(self.device)
 
     def view_of(self, posterior: Any, rng: np.random.Generator | GlobalDraws) -> Any:
-        """Return the view of the posterior that the local method sees, in the memory of the posterior."""
+        """Return the view of the posterior that the local method sees, in the memory of the posterior.
+
+        Parameters
+        ----------
+        posterior : GlobalPosterior or ChainPosterior
+        rng : Generator or GlobalDraws
+            Used by algorithms that see a draw.
+
+        Returns
+        -------
+        GlobalView
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> from bpfa.inference.starts import random_posterior
+        >>> posterior = random_posterior(ArrayRows(np.eye(4)), 3, seed=0)
+        >>> algorithm("mf-svi").view_of(posterior, np.random.default_rng(0)).phi.shape
+        (3, 4)
+        """
         return posterior.expected() if self.view == "expected" else posterior.sampled(rng)
 
     @property
@@ -51,7 +79,20 @@ class Algorithm(NamedTuple):
         return self.view == "sampled" and self.local.kind == "Gibbs"
 
     def check_suits(self, posterior: Any, batch: Any) -> None:
-        """Refuse joint features where entries are missing if the algorithm needs an expected view of them."""
+        """Refuse joint features where entries are missing if the algorithm needs an expected view of them.
+
+        Parameters
+        ----------
+        posterior : GlobalPosterior or ChainPosterior
+        batch : Batch
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows, Batch
+        >>> from bpfa.inference.starts import random_posterior
+        >>> posterior = random_posterior(ArrayRows(np.eye(4)), 3, seed=0)
+        >>> algorithm("mf-svi").check_suits(posterior, Batch([[1.0, 0.0, 0.0, np.nan]]))
+        """
         if self.view == "expected" and posterior.joint and not batch.complete:
             raise ValueError(
                 f"features='joint': {self.name!r} sees expectations, and can have joint features only where "
@@ -94,6 +135,10 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
         Options of the local method: `burn_in`, `n_samples` and `blocked` where it is Gibbs sampling, and
         `dropout` for "gibbs-ssvi" (see `bpfa.backends.numpy.Gibbs`); `n_sweeps` for the other algorithms;
         `dtype` for "cpu" and "cuda", and `n_jobs` for "cpu".
+
+    Returns
+    -------
+    Algorithm
 
     Examples
     --------

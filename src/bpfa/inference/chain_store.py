@@ -69,7 +69,16 @@ class ChainStore:
         return self._counts.nbytes + self._features.nbytes + self._weights.nbytes
 
     def take(self, ids: NDArray[np.int64]) -> LocalState:
-        """Return the states of some rows; a row that was never stored has no active feature."""
+        """Return the states of some rows; a row that was never stored has no active feature.
+
+        Parameters
+        ----------
+        ids : integer array
+
+        Returns
+        -------
+        LocalState
+        """
         z, w = np.zeros((2, len(ids), self.n_features))
         rows, places = self._used(self._counts[ids])
         features = self._features[ids][rows, places]
@@ -78,7 +87,14 @@ class ChainStore:
         return LocalState(z, w)
 
     def put(self, ids: NDArray[np.int64], state: LocalState) -> None:
-        """Store the states of some rows."""
+        """Store the states of some rows.
+
+        Parameters
+        ----------
+        ids : integer array
+        state : LocalState
+            With one row for each id.
+        """
         counts = np.count_nonzero(state.z, axis=1).astype(np.int32)
         if (needed := int(counts.max(initial=0))) > self._room:
             self._make_room(min(self.n_features, 2 * needed))

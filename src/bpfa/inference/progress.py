@@ -13,7 +13,16 @@ __all__ = ["NonFiniteError", "Progress", "step_numbers"]
 
 
 class Progress(NamedTuple):
-    """The state of a training run after a step."""
+    """The state of a training run after a step.
+
+    Examples
+    --------
+    >>> import bpfa
+    >>> y = bpfa.draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+    >>> progress = next(iter(bpfa.train(y, n_features=3, batch_size=50, n_steps=2, seed=0)))
+    >>> progress.step, progress.epoch, progress.posterior.n_features
+    (1, 0.5, 3)
+    """
 
     step: int
     """The number of steps (or sweeps of the sampler) so far, including those of the runs before this one."""

@@ -36,6 +36,21 @@ class ChainPosterior:
         The kept states of the globals, the newest last.
     state : LocalState
         The newest z and w of every row, from which the chain can continue.
+
+    Examples
+    --------
+    >>> import bpfa
+    >>> y = bpfa.draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+    >>> *_, progress = bpfa.train(y, n_features=3, algorithm="gibbs", n_steps=5, seed=0)
+    >>> posterior = progress.posterior
+    >>> posterior.n_features, posterior.n_active(share=0.5) <= posterior.n_active()
+    (3, True)
+    >>> posterior.summary() == (posterior.noise_std, posterior.n_active())
+    True
+    >>> posterior.sampled(np.random.default_rng(0)).phi.shape
+    (3, 4)
+    >>> posterior.check_finite(), posterior.host() is posterior
+    (None, True)
     """
 
     views: tuple[GlobalView, ...]
@@ -57,23 +72,51 @@ class ChainPosterior:
         return float(np.mean([view.g_o for view in self.views]) ** -0.5)
 
     def n_active(self, share: float = 0.001) -> int:
-        """Count the features that are used by more than this share of the rows, and by more than one row."""
+        """Count the features that are used by more than this share of the rows, and by more than one row.
+
+        Parameters
+        ----------
+        share : float
+
+        Returns
+        -------
+        int
+        """
         used = self.state.z.sum(axis=0)
         return int((used > max(1.0, share * len(self.state.z))).sum())
 
     def host(self) -> ChainPosterior:
-        """Return this posterior, which is in the memory of the host."""
+        """Return this posterior, which is in the memory of the host.
+
+        Returns
+        -------
+        ChainPosterior
+        """
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit records of this posterior."""
+        """Return what the history of a fit records of this posterior.
+
+        Returns
+        -------
+        Summary
+        """
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
         """Do nothing: the sampler checks every state before it keeps it."""
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
-        """Return one of the kept states."""
+        """Return one of the kept states.
+
+        Parameters
+        ----------
+        rng : Generator or GlobalDraws
+
+        Returns
+        -------
+        GlobalView
+        """
         return self.views[rng.integers(len(self.views))]
 
 

@@ -135,6 +135,16 @@ def train(
     ------
     Progress
 
+    See Also
+    --------
+    bpfa.BPFA : The estimator, which chooses what is left open, and whose `fit` runs this loop.
+    held_out_score : How well a posterior predicts entries that were held out.
+
+    References
+    ----------
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+
     Examples
     --------
     >>> import bpfa

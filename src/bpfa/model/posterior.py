@@ -95,6 +95,30 @@ class GlobalPosterior:
         Which weights q(g_w) is learned from: "all" of them, as in the paper, or only the "active" ones, with
         the idle ones integrated out. The model is the same; but the idle weights only repeat the g_w that
         they were drawn with, so that learning from them is slow (docs/math.md section 5).
+
+    Examples
+    --------
+    >>> import bpfa
+    >>> y = bpfa.draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+    >>> *_, progress = bpfa.train(y, n_features=3, batch_size=100, n_steps=20, seed=0)
+    >>> posterior = progress.posterior
+    >>> posterior.n_features, posterior.n_columns, posterior.n_active(share=0.5) <= posterior.n_active()
+    (3, 4, True)
+    >>> posterior.summary() == (posterior.noise_std, posterior.n_active())
+    True
+    >>> posterior.expected().phi.shape, posterior.sampled(np.random.default_rng(0)).phi.shape
+    ((3, 4), (3, 4))
+    >>> posterior.check_finite(), posterior.host() is posterior
+    (None, True)
+    >>> from bpfa import Batch, algorithm
+    >>> from bpfa._support.philox import Stream
+    >>> from bpfa.model.local import local_sums
+    >>> batch, view = Batch(y), posterior.expected()
+    >>> local = algorithm("mf-svi").local
+    >>> sums = local_sums(local, view, batch, Stream.from_seed(0).rows(batch.ids, step=1), joint=False)
+    >>> moved = posterior.step(sums, rho=1.0, g_o=view.g_o)
+    >>> bool(np.allclose(moved.a, posterior.target(sums, view.g_o).a))
+    True
     """
 
     priors: Priors
@@ -148,23 +172,47 @@ class GlobalPosterior:
         return float((self.d / self.c) ** 0.5)
 
     def n_active(self, share: float = 0.001) -> int:
-        """Count the features that are used by more than this share of the rows, and by more than one row."""
+        """Count the features that are used by more than this share of the rows, and by more than one row.
+
+        Parameters
+        ----------
+        share : float
+
+        Returns
+        -------
+        int
+        """
         used = self.a - self.priors.beta(self.n_features)[0]
         return int((used > max(1.0, share * self.n_rows)).sum())
 
     def host(self) -> GlobalPosterior:
-        """Return this posterior, which is in the memory of the host."""
+        """Return this posterior, which is in the memory of the host.
+
+        Returns
+        -------
+        GlobalPosterior
+        """
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit records of this posterior."""
+        """Return what the history of a fit records of this posterior.
+
+        Returns
+        -------
+        Summary
+        """
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
         """Do nothing: natural parameters that are not finite are refused when a posterior is made."""
 
     def expected(self) -> GlobalView:
-        """Return the expected view, which mean-field (unstructured) algorithms see."""
+        """Return the expected view, which mean-field (unstructured) algorithms see.
+
+        Returns
+        -------
+        GlobalView
+        """
         phi, v = self.features.expected()
         return GlobalView(
             phi=phi,
@@ -175,7 +223,16 @@ class GlobalPosterior:
         )
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
-        """Return a sampled view, a draw of every global, which structured algorithms see."""
+        """Return a sampled view, a draw of every global, which structured algorithms see.
+
+        Parameters
+        ----------
+        rng : Generator or GlobalDraws
+
+        Returns
+        -------
+        GlobalView
+        """
         return GlobalView(
             phi=self.features.sampled(rng),
             v=np.zeros((self.n_features, 1)),
@@ -194,6 +251,10 @@ class GlobalPosterior:
             The sums of a batch of at least one row, as `bpfa.model.local.local_sums` returns them.
         g_o : float
             Noise precision of the view under which the sums were taken.
+
+        Returns
+        -------
+        GlobalPosterior
         """
         numbers = self._target_except_features(sums)
         return replace(self, **numbers, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
@@ -220,7 +281,21 @@ class GlobalPosterior:
         }
 
     def step(self, sums: Sums, rho: float, g_o: float) -> GlobalPosterior:
-        """Move every natural parameter by rho towards `target(sums, g_o)`."""
+        """Move every natural parameter by rho towards `target(sums, g_o)`.
+
+        Parameters
+        ----------
+        sums : LocalSums or JointSums
+            As for `target`.
+        rho : float
+            Size of the step, from 0 to 1.
+        g_o : float
+            As for `target`.
+
+        Returns
+        -------
+        GlobalPosterior
+        """
         rho = check_number("rho", rho, low=0.0, high=1.0)
         target = self._target_except_features(sums)
         moved = {name: (1 - rho) * getattr(self, name) + rho * new for name, new in target.items()}

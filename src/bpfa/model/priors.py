@@ -54,7 +54,22 @@ class Priors:
             object.__setattr__(self, field.name, value)
 
     def beta(self, n_features: int) -> tuple[float, float]:
-        """Return the two parameters of the beta prior of pi_k."""
+        """Return the two parameters of the beta prior of pi_k.
+
+        Parameters
+        ----------
+        n_features : int
+            K.
+
+        Returns
+        -------
+        tuple of two floats
+
+        Examples
+        --------
+        >>> Priors(a=10.0, b=10.0).beta(5)
+        (2.0, 8.0)
+        """
         # With a single feature, b (K-1)/K would be 0, and a beta distribution needs a positive parameter.
         return self.a / n_features, self.b * max(n_features - 1, 1) / n_features
 
@@ -68,7 +83,14 @@ def as_priors(priors: Priors | None) -> Priors:
 
 
 class Synthetic(NamedTuple):
-    """A data set drawn from the model, together with the variables that generated it."""
+    """A data set drawn from the model, together with the variables that generated it.
+
+    Examples
+    --------
+    >>> data = draw_data(100, 5, 3, g_o=100.0, g_w=1.0, seed=0)
+    >>> bool(abs(np.std(data.y - data.signal) - 0.1) < 0.02)
+    True
+    """
 
     y: Array
     """The data with noise, rows x columns; nothing is missing."""
@@ -79,8 +101,11 @@ class Synthetic(NamedTuple):
     phi: Array
     """Features x columns."""
     pi: Array
+    """The probability of every feature."""
     g_o: float
+    """Precision of the noise."""
     g_w: float
+    """Precision of the weights."""
 
     @property
     def signal(self) -> Array:

@@ -53,6 +53,10 @@ def posterior_draws(
     n_draws : int
     stream : Stream
 
+    Yields
+    ------
+    PosteriorDraw
+
     Examples
     --------
     >>> from bpfa import ArrayRows, algorithm

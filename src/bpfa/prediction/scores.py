@@ -30,7 +30,13 @@ BLOCK_ROWS = 4096
 
 
 class HeldOutScore(NamedTuple):
-    """Scores over held-out entries."""
+    """Scores over held-out entries.
+
+    Examples
+    --------
+    >>> HeldOutScore(log_likelihood=-1.2, mse=0.8, n_entries=100).mse
+    0.8
+    """
 
     log_likelihood: float
     """Predictive log-likelihood per held-out entry."""
@@ -41,7 +47,21 @@ class HeldOutScore(NamedTuple):
 
     @classmethod
     def over(cls, scores: Iterable[HeldOutScore]) -> HeldOutScore:
-        """Return the score over the entries of several scores together."""
+        """Return the score over the entries of several scores together.
+
+        Parameters
+        ----------
+        scores : iterable of HeldOutScore
+
+        Returns
+        -------
+        HeldOutScore
+
+        Examples
+        --------
+        >>> HeldOutScore.over([HeldOutScore(-1.0, 0.5, 10), HeldOutScore(-2.0, 1.5, 30)])
+        HeldOutScore(log_likelihood=-1.75, mse=1.25, n_entries=40)
+        """
         log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
         total = int(n_entries.sum())
         return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)

@@ -42,6 +42,20 @@ def image_report(
         The command that produces the same result again.
     truth : array-like, optional
         The true image, if it is known. The page then shows the PSNR, and how many pixels the intervals cover.
+
+    Returns
+    -------
+    str
+        The page, in HTML. It needs no other file and no network.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bpfa import denoise
+    >>> values = np.add.outer(np.arange(12.0), np.arange(10.0))
+    >>> result = denoise(values, patch_size=3, n_components=4, max_steps=5, random_state=0)
+    >>> image_report(result, Picture(Path("ramp.npy"), values)).startswith("<!doctype html>")
+    True
     """
     model = result.model
     known = None if truth is None else Comparison.of(result, truth)

@@ -28,6 +28,19 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
         Data with the columns of the fit, for example that of the fit itself. The page then shows how much
         variance the model explains, how often its intervals are right, and where entries are missing.
     title : str
+
+    Returns
+    -------
+    str
+        The page, in HTML. It needs no other file and no network.
+
+    Examples
+    --------
+    >>> from bpfa import BPFA, draw_data
+    >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+    >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+    >>> model_report(model, X, title="Cells").startswith("<!doctype html>")
+    True
     """
     from sklearn.base import clone
 

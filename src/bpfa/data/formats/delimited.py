@@ -198,6 +198,15 @@ def read_csv(
 
     A file that is too large for memory is best converted to Parquet once.
 
+    Parameters
+    ----------
+    path, columns, index, exclude, separator, decimal, header :
+        As for `TextRows`.
+
+    Returns
+    -------
+    TextRows
+
     Examples
     --------
     >>> import tempfile, pathlib

@@ -23,11 +23,9 @@ from bpfa.images.groups.verdict import Verdict, combined_variance
 
 __all__ = ["Refined", "refine"]
 
-# A round is better than those before it if it lowers the squared error of the hidden pixels by this share.
-# Rounds end after so many in a row that are not better; the best round counts.
-LEAST_GAIN, PATIENCE = 0.0005, 2
-# Rounds on a noisy picture end when the picture changes by less than this share of its deviation.
-LEAST_CHANGE = 0.1
+# Rounds end when the squared error of the hidden pixels falls by less than this share of it, and rounds on a
+# noisy picture when the picture changes by less than this share of its deviation.
+LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
 LAST_ROUNDS = 2
 # Groups with a smaller weight than this are left out.
@@ -216,23 +214,16 @@ class _Rounds:
         pilot = Restored(restored.mean.astype(np.float32), restored.std.astype(np.float32), restored.informed)
         del restored
         states: list[GroupedPicture] = []
-        later: list[GroupedPicture] = []
         least = np.inf
         for _ in range(self.plan.most_rounds):
-            latest: Restored | GroupedPicture = pilot
-            if states or later:
-                latest = [*states, *later][-1]
-            found = self.next(grouping, latest)
-            later.append(found)
+            before = states[-1] if states else pilot
+            found = self.next(grouping, before)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
             if states and error > least * (1 - LEAST_GAIN):
-                if len(later) >= PATIENCE:
-                    break
-                continue
+                break
             least = error
-            self.n_rounds += len(later)
-            kept = [*states, *later[:-1]][-LAST_ROUNDS:]
-            states, later = [*(state.without_variances() for state in kept), found], []
+            states = [*(state.without_variances() for state in states[-LAST_ROUNDS:]), found]
+            self.n_rounds += 1
         spread = np.square(pilot.std[hidden], dtype=float), states[-1].mixture[hidden].astype(float)
         pictures = pilot.mean[hidden].astype(float), states[-1].value[hidden].astype(float)
         verdict = judge(seen, *pictures, spread)

@@ -1,0 +1,132 @@
+"""Every public function and method says what it does, takes and returns, and shows it by an example.
+
+What a method of a base class says holds for methods that override it. A method may be shown in the example of
+its class instead of in one of its own. Protocols have nothing that could be run, and fields may be documented
+by a string below them.
+"""
+
+import ast
+import inspect
+from importlib import import_module
+from itertools import pairwise
+from textwrap import dedent
+from typing import is_typeddict
+
+import pytest
+
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="no numpydoc: pip install numpydoc")
+
+MODULES = ("bpfa", "bpfa.images", "bpfa.data", "bpfa.plots", "bpfa.report")
+NOTHING = (None, "None", inspect.Signature.empty, type(None))
+
+
+def public():
+    """Return every public function and class by the name under which it is found first."""
+    found = {}
+    for module in MODULES:
+        for name in import_module(module).__all__:
+            value = getattr(import_module(module), name)
+            if callable(value) and value not in found.values():
+                found[f"{module}.{name}"] = value
+    return found
+
+
+PUBLIC = public()
+FUNCTIONS = {name: value for name, value in PUBLIC.items() if not inspect.isclass(value)}
+CLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
+
+
+def methods_of(kind):
+    """Return the public methods of a class that bpfa itself defines, with all definitions of each."""
+    found = {}
+    for base in kind.__mro__:
+        for name, value in vars(base).items():
+            function = getattr(value, "fn", None) or getattr(value, "__func__", value)
+            if (
+                base.__module__.startswith("bpfa")
+                and not name.startswith("_")
+                and inspect.isfunction(function)
+            ):
+                found.setdefault(name, []).append(function)
+    return found
+
+
+def is_protocol(kind):
+    return getattr(kind, "_is_protocol", False) or is_typeddict(kind)
+
+
+def sections(functions):
+    """Return the documented names, whether a result is described, and whether there is an example."""
+    parsed = [docscrape.FunctionDoc(function) for function in functions]
+    entries = [entry for text in parsed for entry in text["Parameters"]]
+    names = {name.strip() for entry in entries for name in entry.name.split(",")}
+    returns = any(text["Returns"] or text["Yields"] for text in parsed)
+    return names, returns, any(text["Examples"] for text in parsed)
+
+
+def problems(functions, *, shown=False):
+    """Return what the documentation of a function lacks, given it and the functions that it overrides."""
+    function = functions[0]
+    signature = inspect.signature(function)
+    names, returns, example = sections(functions)
+    taken = [name for name in signature.parameters if name not in ("self", "cls")]
+    plain = {name.lstrip("*") for name in names}
+    # "**options: those of another function" speaks for all that follow.
+    covered = any(name.startswith("**") for name in names)
+    lacking = [f"parameter {name}" for name in taken if name not in plain and not covered]
+    if signature.return_annotation not in NOTHING and not returns:
+        lacking.append("Returns")
+    if not (example or shown):
+        lacking.append("Examples")
+    if not "".join(docscrape.FunctionDoc(function)["Summary"]).strip():
+        lacking.append("summary")
+    return lacking
+
+
+def fields_with_a_text(kind):
+    """Return the fields of a class that are followed by a string, as fields of dataclasses are documented."""
+    body = ast.parse(dedent(inspect.getsource(kind))).body[0].body
+    return {
+        first.target.id
+        for first, second in pairwise(body)
+        if isinstance(first, ast.AnnAssign) and isinstance(second, ast.Expr)
+    }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_documented(name):
+    assert problems([FUNCTIONS[name]]) == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_and_its_methods_are_documented(name):
+    kind = CLASSES[name]
+    text = docscrape.ClassDoc(kind)
+    example = "\n".join(text["Examples"])
+    lacking = {}
+    for method, functions in methods_of(kind).items():
+        shown = f".{method}(" in example or is_protocol(kind)
+        if found := problems(functions, shown=shown):
+            lacking[method] = found
+    assert lacking == {}
+    assert "".join(text["Summary"]).strip()
+    # Nobody makes warnings, errors and protocols.
+    if not issubclass(kind, (Warning, Exception)) and not is_protocol(kind):
+        assert example
+        said = {entry.strip() for part in ("Parameters", "Attributes") for parameter in text[part]
+                for entry in parameter.name.split(",")}  # fmt: skip
+        # "..." stands for the parameters of another class.
+        taken = set(inspect.signature(kind).parameters) if "..." not in said else set()
+        assert taken - said - fields_with_a_text(kind) == set()
+
+
+def test_what_is_not_documented_is_noticed():
+    def bare(first, second) -> int:
+        """Return a number.
+
+        Parameters
+        ----------
+        first : int
+        """
+
+    assert problems([bare]) == ["parameter second", "Returns", "Examples"]
