@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array, check_array, check_integer
 from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
-from bpfa.estimator.transform import TransformMixin
+from bpfa.estimator.predicting import PredictionMixin
 from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.predictions import keyed_by_content, predict
 
@@ -19,7 +19,7 @@ __all__ = ["calibration", "predictive_draws", "variance_explained"]
 
 
 def variance_explained(
-    model: TransformMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int, labels: Any = None
+    model: PredictionMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int, labels: Any = None
 ) -> Any:
     """Return the frame of `BPFA.variance_explained`."""
     # First the entries that the model sees while it predicts, then those that are hidden from it.
@@ -47,7 +47,7 @@ def variance_explained(
 
 
 def calibration(
-    model: TransformMixin,
+    model: PredictionMixin,
     X: Any,
     held_out: Any,
     *,
@@ -90,7 +90,7 @@ def calibration(
 
 
 def predictive_draws(
-    model: TransformMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
+    model: PredictionMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
 ) -> Array:
     """Draw some entries from their predictive distribution, noise included.
 

@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from bpfa._support.checks import Array
 from bpfa.estimator import calibration, components
 from bpfa.estimator.frames import column_labels
+from bpfa.estimator.predicting import PredictionMixin
 from bpfa.estimator.residuals import residual_blocks, residual_moments
-from bpfa.estimator.transform import TransformMixin
 
 __all__ = ["DiagnosticsMixin", "column_labels", "residual_blocks"]
 
 
-class DiagnosticsMixin(TransformMixin):
+class DiagnosticsMixin(PredictionMixin):
     """Methods of `BPFA` that describe what it has learned. They return pandas frames and need pandas.
 
     Components are listed as in `components_`: those in use first, and among them the one that explains most

@@ -9,38 +9,29 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
 
-from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
 from bpfa.estimator.findings import Findings
 from bpfa.estimator.grouping import check_groups, with_like_rows
-from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit, warn_of_empty_columns
+from bpfa.estimator.inputs import new_table, warn_of_empty_columns
 from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
-from bpfa.estimator.planning import column_scale, look_at, plan_first_part, plan_next_part
+from bpfa.estimator.partial_fit import PartialFitMixin
+from bpfa.estimator.planning import look_at
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import saved_fit
 from bpfa.estimator.saving import SavingMixin
 from bpfa.estimator.sides import PLANS, chosen_side
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
-from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
 
 __all__ = ["BPFA"]
 
 
-def _learns_by_steps(model: BPFA) -> bool:
-    """Return whether the algorithm can learn from a part of the rows at a time."""
-    if model.algorithm == "gibbs":
-        raise AttributeError("algorithm='gibbs' needs all rows at once: use fit")
-    return True
-
-
-class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
+class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
     The model learns the features, how many of them the data needs, which features each row uses and with what
@@ -376,40 +367,6 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
             )
             outcome = with_like_rows(outcome, seen, parameters, n_jobs)
-        return self._publish(outcome)
-
-    @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
-        """Learn from more rows, in a single pass over them with a step for every `batch_size` rows.
-
-        The first call determines everything that later calls keep: the columns, their mean, scale and
-        relative noise, and the number of features. The sparse start (see `init`) is not tried, because it
-        needs more steps than a single pass has.
-
-        Parameters
-        ----------
-        X : array-like, frame, AnnData, or Rows
-        y : ignored
-        missing : boolean array-like, optional
-            True at entries that are missing, in addition to those that are NaN.
-
-        Returns
-        -------
-        self
-        """
-        parameters = check_parameters(self.get_params())
-        n_jobs = check_jobs(parameters.n_jobs)
-        with limited_threads(n_jobs), one_blas_thread():
-            if hasattr(self, "_outcome"):
-                check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
-                rows = rows_like_those_of_the_fit(self, X, missing)
-                plan = plan_next_part(rows, parameters, self._outcome, n_jobs)
-            else:
-                table = new_table(self, X, missing)
-                scale = column_scale(table.rows, standardize=parameters.standardize)
-                warn_of_empty_columns(scale, table.names)
-                plan = plan_first_part(table, scale, parameters, n_jobs)
-            outcome = run(plan)
         return self._publish(outcome)
 
     def _publish(self, outcome: Outcome) -> Self:
