@@ -41,7 +41,7 @@ HIDDEN_SHARE, MOST_HIDDEN, MOST_STEPS = 0.1, 5000, 500
 # A column with fewer observed entries loses none.
 FEWEST_LEFT = 30
 # The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
-FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 2e10
+FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 5e10
 # The least share of the entries of the kept rows that is missing, if these are completed a second time.
 LEAST_COMPLETED = 0.02
 # Draws from the posterior that complete the kept rows, and that predict hidden entries.
