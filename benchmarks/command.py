@@ -133,3 +133,9 @@ def row_of_process(
         return {"note": lines[-1] if lines else f"ended with status {done.returncode}"}
     result: dict = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def peak_megabytes() -> float:
+    """Return the peak resident memory of this process; that of getrusage would include the parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

@@ -1,9 +1,10 @@
 """How the settings of groups were chosen, and what they give on other pictures: PSNR and coverage.
 
 `python -m benchmarks.group_settings` restores pictures that come with scikit-image, with one setting of
-`bpfa.images.groups.plan` changed at a time; the settings were chosen by such tables. With `--standard FOLDER`
-it restores the standard pictures of a data folder instead, with the settings that were chosen. The dictionary
-of a task is learned once and serves all settings.
+`bpfa.images.groups.plan` changed at a time; the settings were chosen by such tables. With `--steps` it
+changes the number of training steps of the dictionary instead. With `--standard FOLDER` it restores the
+standard pictures of a data folder, with the settings that were chosen. The dictionary of a task is learned
+once and serves all settings.
 """
 
 from __future__ import annotations
@@ -55,7 +56,13 @@ def bundled_pictures() -> dict[str, Array]:
 
 
 def compare(
-    name: str, truth: Array, observed: float, noise: float, changes: tuple[dict, ...], device: str
+    name: str,
+    truth: Array,
+    observed: float,
+    noise: float,
+    changes: tuple[dict, ...],
+    steps: int | None,
+    device: str,
 ) -> None:
     """Print a line for the dictionary, and one for each setting of the groups."""
     rng = np.random.default_rng(0)
@@ -63,9 +70,12 @@ def compare(
     seen = np.where(missing, np.nan, truth + noise * rng.standard_normal(truth.shape))
     scored = missing if noise == 0 else np.ones_like(missing)
     canvas = Canvas.of(seen)
-    plan = plan_restoration(canvas, RestorationOptions(random_state=0, device=device), noisy=noise > 0)
+    options = RestorationOptions(random_state=0, max_steps=steps, device=device)
+    plan = plan_restoration(canvas, options, noisy=noise > 0)
+    start = time.perf_counter()
     model = fit_patches(canvas, plan)
     dictionary = restore_from_model(canvas, plan, model)
+    seconds = time.perf_counter() - start
 
     def tell(what: str, restored, seconds: float) -> None:
         image = np.clip(canvas.in_picture_shape(restored.mean * canvas.scale + canvas.mean), 0, 255)
@@ -77,7 +87,7 @@ def compare(
             flush=True,
         )
 
-    tell("dictionary", dictionary, 0.0)
+    tell(f"dictionary, {model.n_steps_} steps", dictionary, seconds)
     for change in changes:
         changed = replace(plan, groups=replace(plan.groups, **change))
         start = time.perf_counter()
@@ -92,15 +102,20 @@ def main() -> None:
     parser.add_argument("--standard", type=Path, metavar="FOLDER", help="folder with images/house.png, ...")
     parser.add_argument("--tasks", type=int, nargs="*", default=range(len(TASKS)), help="which of the tasks")
     parser.add_argument("--pictures", nargs="*", help="which of the pictures")
+    parser.add_argument(
+        "--steps", type=int, nargs="*", help="numbers of training steps to compare, instead of settings"
+    )
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
+    changes = ({},) if given.steps or given.standard else CHANGES
     if given.standard is None:
-        pictures, changes = bundled_pictures(), CHANGES
+        pictures = bundled_pictures()
     else:
-        pictures, changes = {name: read_picture(name, given.standard) for name in STANDARD}, ({},)
+        pictures = {name: read_picture(name, given.standard) for name in STANDARD}
     for task in given.tasks:
         for name in given.pictures or pictures:
-            compare(name, pictures[name], *TASKS[task], changes, given.device)
+            for steps in given.steps or (None,):
+                compare(name, pictures[name], *TASKS[task], changes, steps, given.device)
 
 
 if __name__ == "__main__":

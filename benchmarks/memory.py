@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command import peak_megabytes
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data, open_rows
 from experiments.cells import write_results
@@ -89,12 +90,6 @@ def fit(path: Path) -> dict[str, float]:
         "noise_std": model.posterior_.noise_std,
         "peak_megabytes": peak_megabytes(),
     }
-
-
-def peak_megabytes() -> float:
-    """Return the peak resident memory of this process; that of getrusage would include the parent's."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -70,6 +70,7 @@ TABLES: dict[str, Callable[[Path], Array]] = {
     "drawn with sparse columns, 100 x 2,000": drawn(100, 2000, 20, columns=0.15),
     "drawn with sparse rows, 200 x 1,000": drawn(200, 1000, 20, rows=0.15),
     "drawn, dense, 100 x 1,000": drawn(100, 1000, 10),
+    "drawn with sparse columns, 1,000 x 20,000": drawn(1000, 20_000, 40, columns=0.15),
 }
 """Name -> a function from the data folder to the table, samples x genes."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.command import parser_with_data
 from benchmarks.gpu.device import ceilings
+from benchmarks.gpu.groups import groups
 from benchmarks.gpu.kernels import kernel_times
 from benchmarks.gpu.page import shown
 from benchmarks.gpu.steps import joint_step_times, step_times
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Callable[[dict[str, Any], argparse.Namespace], None]] = {
     "steps": step_times,
     "joint steps": joint_step_times,
     "pictures": pictures,
+    "groups": groups,
     "tables": tables,
     "first call": first_call,
 }

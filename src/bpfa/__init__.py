@@ -1,4 +1,4 @@
-"""Beta process factor analysis: sparse factors and honest imputation for matrices with missing entries."""
+"""Beta process factor analysis: readable factors and honest imputation for matrices with missing entries."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.scores import HeldOutScore, held_out_score, psnr
 
 if TYPE_CHECKING:
-    from bpfa.estimator import BPFA, BPFAImputer, SeenInFitWarning
+    from bpfa.estimator import BPFA, BPFAImputer, RowsNotSavedWarning, SeenInFitWarning
     from bpfa.images import ImageResult, denoise, inpaint
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Priors",
     "Progress",
     "Rows",
+    "RowsNotSavedWarning",
     "Schedule",
     "SeenInFitWarning",
     "Synthetic",
@@ -60,6 +61,7 @@ _LATER = {
     "BPFA": "bpfa.estimator",
     "BPFAImputer": "bpfa.estimator",
     "ImageResult": "bpfa.images",
+    "RowsNotSavedWarning": "bpfa.estimator",
     "SeenInFitWarning": "bpfa.estimator",
     "denoise": "bpfa.images",
     "inpaint": "bpfa.images",

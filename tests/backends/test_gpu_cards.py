@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from kernel_problems import METHODS, assert_same_sums
 from test_gpu import check_against_specification, check_sums_of_samples, problem
+from test_groups import group, model_of
 
 import bpfa.backends.cuda.local
 from bpfa import BPFA
 from bpfa.backends import cpu as kernels
 from bpfa.backends.cuda import gibbs, runtime
+from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.runtime import CurrentDevice
+from bpfa.backends.numpy.groups import NumpyGroups
 from bpfa.backends.registry import check_device
 
 pytestmark = pytest.mark.gpu
@@ -50,6 +53,16 @@ def test_kernels_equal_the_specification(name, card):
         ((3, 2, 5, 0.6), (34, 64, 32, 1.0), (35, 65, 33, 0.5), (5, 200, 450, 0.9), (5, 300, 450, 1.0))
     ):
         check_against_specification(name, seed, N, K, D, observed, seed == 2, False)
+
+
+@pytest.mark.parametrize(("n_members", "n_columns"), [(50, 49), (60, 64)])
+def test_groups_equal_the_specification(n_members, n_columns, card):
+    windows, _, first = group(np.random.default_rng(0), n_members, n_columns, observed=0.45)
+    model = model_of(n_columns)
+    expected, found = (k.fit_members(windows, first, n_members, model) for k in (NumpyGroups(), CudaGroups()))
+    np.testing.assert_array_equal(found.ranks, expected.ranks)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=2e-3)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=2e-2, atol=1e-4)
 
 
 @pytest.mark.parametrize("observed", [0.2, 0.6, 1.0])

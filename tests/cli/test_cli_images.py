@@ -68,6 +68,23 @@ def test_a_report_with_the_true_image_shows_psnr_and_coverage(run, image):
     assert "--truth truth.png" in page
 
 
+def test_a_kept_model_restores_without_training(run, image):
+    ran = run("inpaint", "in.png", "out.png", "--missing", 0, "--save-model", "m.bpfa", *SMALL)
+    assert (ran.status, ran.err) == (0, "")
+    assert "model  m.bpfa" in ran.out
+    ran = run("inpaint", "in.png", "again.png", "--missing", 0, "--model", "m.bpfa", "--refine", "none")
+    assert (ran.status, ran.err) == (0, "")
+    ran = run("inpaint", "in.png", "more.png", "--missing", 0, "--model", "m.bpfa", "--update", 4)
+    assert (ran.status, ran.err) == (0, "")
+    assert names(image) == ["again.png", "in.png", "m.bpfa", "mask.png", "more.png", "out.png"]
+    refused(run("inpaint", "in.png", "o.png", "--missing", 0, "--model", "in.png"), "in.png")
+    refused(run("inpaint", "in.png", "o.png", "--missing", 0, "--update", 4), "--update 4", "model")
+    refused(run("inpaint", "in.png", "m.bpfa", "--missing", 0, "--model", "m.bpfa", "--force"), "--model")
+    refused(
+        run("inpaint", "in.png", "o.png", "--missing", 0, "--save-model", "mask.png", "--force"), "mask.png"
+    )
+
+
 def test_json_is_one_object_and_nothing_else(run, image):
     ran = run("inpaint", "in.png", "out.png", "--missing", 0, "--json", *SMALL)
     assert (ran.status, ran.err) == (0, "")

@@ -39,9 +39,12 @@ OPTIONS = [
 
 # A value for each option that is not its default: as it is written, and as the library receives it.
 VALUES = {
+    "update": ("7", 7),
+    "forgetting": ("0.25", 0.25),
     "components": ("5", 5),
     "algorithm": ("titsias-ssvi", "titsias-ssvi"),
     "sparse": ("rows", "rows"),
+    "prefer": ("balance", "balance"),
     "init": ("random", "random"),
     "dropout": ("0.25", 0.25),
     "max_epochs": ("1.5", 1.5),
@@ -50,6 +53,8 @@ VALUES = {
     "held_out": ("0.2", 0.2),
     "patience": ("3", 3),
     "revise": (None, True),
+    "groups": ("no", False),
+    "group_rows": ("300", 300),
     "seed": ("11", 11),
     "jobs": ("-1", -1),
     "device": ("numpy", "numpy"),
@@ -125,7 +130,9 @@ def test_which_parameters_of_the_library_are_options():
     # The others are for those who write Python.
     python_only = {"features", "priors", "verbose"}
     image, table = ({LIBRARY_NAMES[o] for c, o in OPTIONS if c == name} for name in ("inpaint", "fit"))
-    assert declarations(RestorationOptions).keys() - image == python_only | {"n_draws", "callbacks"}
+    # The option --model is a file, where the library takes the model itself.
+    others = {"n_draws", "callbacks", "model"}
+    assert declarations(RestorationOptions).keys() - image == python_only | others
     assert declarations(Parameters).keys() - table == python_only | {
         "weight_precision",
         "batch_size",
@@ -254,6 +261,8 @@ WRONG = {
     "max_time": ("nan", "nan: expected a number > 0"),
     "held_out": ("1", "1.0: expected a number >= 0 and <= 0.9"),
     "patience": ("0", "0: expected an integer >= 1"),
+    "groups": ("some", "'some': expected True, False or 'auto'"),
+    "group_rows": ("0", "0: expected an integer >= 1"),
     "seed": ("-1", "-1: expected a seed from 0"),
     "jobs": ("0", "0: expected an integer >= 1, or -1 for all processors"),
     "device": ("gpu", "'gpu': expected one of 'auto', "),

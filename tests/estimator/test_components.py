@@ -10,6 +10,9 @@ def test_component_summary(model):
     np.testing.assert_allclose(summary["usage"], [0.4, 0.2, 0.0], atol=1e-3)
     assert summary["in_use"].tolist() == [True, True, False]
     np.testing.assert_allclose(summary["size"], [10**0.5, 5**0.5, 1.0])
+    np.testing.assert_allclose(summary["variance_share"], [4 / 5, 1 / 5, 0.0], atol=1e-3)
+    # The largest loading of every component is positive, whatever sign it was learned with.
+    assert summary["largest_columns"].tolist()[:2] == ["CD8, CD19, CD3", "CD4, -CD3, CD8"]
 
 
 def test_component_in_use_by_the_rule_of_the_posterior():
@@ -46,8 +49,8 @@ def test_top_columns(model):
     assert top["rank"].tolist() == [1, 2] * 3
     # Sorted by the standardised loading: in the units of the data CD19 would lead in the first component.
     assert top["column"].tolist()[:4] == ["CD8", "CD19", "CD4", "CD3"]
-    np.testing.assert_allclose(top["standardised_loading"][:4], [3.0, 1.0, -2.0, 1.0])
-    np.testing.assert_allclose(top["loading"][:4], [1.5, 10.0, -4.0, 1.0])
+    np.testing.assert_allclose(top["standardised_loading"][:4], [3.0, 1.0, 2.0, -1.0])
+    np.testing.assert_allclose(top["loading"][:4], [1.5, 10.0, 4.0, -1.0])
     assert len(model.top_columns(100)) == 3 * 4
 
 
@@ -58,9 +61,9 @@ def test_merge_report():
     report = model.merge_report()
     assert report["component"].tolist() == ["bpfa2", "bpfa0", "bpfa4", "bpfa5"]
     assert report["other"].tolist() == ["bpfa3", "bpfa1", None, None]
-    np.testing.assert_allclose(report["usage"], [0.2, 0.5, 0.05, 0.0], atol=1e-3)
-    np.testing.assert_allclose(report["other_usage"], [0.1, 0.3, np.nan, np.nan], atol=1e-3)
-    np.testing.assert_allclose(report["cosine"], [-1.0, 15 / (5 * 45.01) ** 0.5, np.nan, np.nan])
+    np.testing.assert_allclose(report["usage"], [0.2, 0.3, 0.0, 0.05], atol=1e-3)
+    np.testing.assert_allclose(report["other_usage"], [0.1, 0.5, np.nan, np.nan], atol=1e-3)
+    np.testing.assert_allclose(report["cosine"], [1.0, 15 / (5 * 45.01) ** 0.5, np.nan, np.nan])
     assert report["advice"].tolist() == ["merge", "merge", "prune", "prune"]
     assert model.merge_report(similarity=0.9999)["advice"].tolist() == ["merge", "prune", "prune"]
 

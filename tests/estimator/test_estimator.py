@@ -123,7 +123,7 @@ def test_diagnostics_work_with_a_column_that_nobody_observed():
     odd = odd_table()
     with pytest.warns(UserWarning, match="no entry"):
         fitted = model(max_steps=30).fit(odd)
-    assert np.isfinite(fitted.component_summary(odd)).all(axis=None)
+    assert np.isfinite(fitted.component_summary(odd).drop(columns="largest_columns")).all(axis=None)
     assert np.isfinite(fitted.variance_explained(odd)["variance_explained"]).all()
     assert np.isfinite(fitted.calibration(odd)[["coverage", "width"]]).all(axis=None)
     assert len(fitted.top_columns(2)) == 2 * len(fitted.components_)

@@ -100,7 +100,7 @@ def test_a_saved_model_knows_what_it_has_seen(fitted):
 @pytest.mark.usefixtures("in_a_folder_of_its_own")
 def test_what_an_early_model_has_seen_is_unknown(fitted):
     outcome = replace(fitted._outcome, sketch=None)
-    write_outcome("early.bpfa", fitted.get_params(), outcome)
+    write_outcome("early.bpfa", fitted.get_params(), outcome, with_rows=True)
     parameters, read = read_outcome("early.bpfa")
     early = BPFA(**parameters)
     publish(early, read)

@@ -33,6 +33,8 @@ def inside(kind):
             return list(kind.names)
         case kinds.Boolean():
             return [True, False, np.True_]
+        case kinds.BooleanOrAuto():
+            return [True, False, np.True_, "auto"]
         case kinds.Threads():
             return [-100, -2, -1, 1, np.int64(2)]
         case kinds.Seed():
@@ -55,7 +57,7 @@ def outside(kind):
             return [float(lower), *higher, float("nan"), float("inf"), "1"]
         case kinds.Choice():
             return ["nonsense", "", 3]
-        case kinds.Boolean():
+        case kinds.Boolean() | kinds.BooleanOrAuto():
             return [1, 0.0, "yes"]
         case kinds.Threads():
             return [0, 1.5, "2"]
@@ -118,6 +120,8 @@ def test_the_documented_type_is_the_declared_one(name):
     assert ("optional" in stated or "None" in (stated + default)) == parameter.metadata["optional"]
     if isinstance(kind, kinds.NumberOrAuto):
         assert stated == 'float or "auto"'
+    elif isinstance(kind, kinds.BooleanOrAuto):
+        assert stated == 'bool or "auto"'
     elif isinstance(kind, (kinds.Integer, kinds.Number, kinds.Boolean)):
         assert stated.split(",")[0] == kind.value_type.__name__
     choices = re.findall(r'"([^"]*)"', stated)
@@ -126,7 +130,7 @@ def test_the_documented_type_is_the_declared_one(name):
     elif isinstance(kind, Device):
         assert set(choices) <= set(inside(kind))
     else:
-        assert choices == (["auto"] if isinstance(kind, kinds.NumberOrAuto) else [])
+        assert choices == (["auto"] if isinstance(kind, (kinds.NumberOrAuto, kinds.BooleanOrAuto)) else [])
 
 
 def test_all_algorithms_are_documented():

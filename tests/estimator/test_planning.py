@@ -10,6 +10,7 @@ from small_table import HOLED, TRUTH, D, N, model
 from bpfa import BPFA, ArrayRows, open_rows
 from bpfa.data import HeldOutRows
 from bpfa.estimator import planning, visible
+from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table, new_table
 from bpfa.estimator.parameters import check_parameters
 from bpfa.estimator.planning import (
@@ -114,7 +115,9 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("given", "start", "expected"),
         [
-            ({}, Start(4, "principal"), Limits(100, None, None)),
+            # A trial has found that the table is dense, for which ten epochs are enough.
+            ({}, Start(4, "principal"), Limits(50, None, None)),
+            ({"n_components": 4}, Start(4, "principal"), Limits(100, None, None)),
             ({}, Start(12, "common"), Limits(500, None, None)),
             ({"init": "common"}, Start(12, "common"), Limits(2000, None, None)),
             # More than two features for three columns do not start as principal components alone.
@@ -141,7 +144,7 @@ class TestSettings:
 def planned(rows, resumed=None, **given):
     chosen = parameters(**{"batch_size": 100, "max_steps": 3} | given)
     table = Table(rows, None)
-    return plan_fit(look_at(table, chosen, resumed), chosen, resumed, n_jobs=None)
+    return plan_fit(Findings(look_at(table, chosen, resumed), chosen, None), resumed)
 
 
 class TestPlan:
@@ -180,7 +183,7 @@ class TestPlan:
         monkeypatch.setattr(planning, "column_noise", noted(planning.column_noise))
         plan = planned(ArrayRows(HOLED), held_out=0.2)
         assert len(made) == 1
-        assert len(seen) == 2
+        assert len(seen) == 3
         _, _, hidden = made[0].take_held_out(np.arange(N))
         assert 0.15 < hidden[~np.isnan(HOLED)].mean() < 0.25
         for rows in (*seen, plan.rows):
@@ -214,7 +217,7 @@ def test_a_fit_is_its_stages_in_their_order():
     estimator = model(max_steps=5)
     checked = check_parameters(estimator.get_params())
     table = new_table(estimator, HOLED)
-    outcome = run(plan_fit(look_at(table, checked, None), checked, None, n_jobs=None))
+    outcome = run(plan_fit(Findings(look_at(table, checked, None), checked, None), None))
     fitted = model(max_steps=5).fit(HOLED)
     np.testing.assert_array_equal(outcome.posterior.features.mean, fitted.posterior_.features.mean)
     assert outcome.settings == fitted.settings_

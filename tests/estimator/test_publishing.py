@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from known_models import PHI, PI, drawn, known_model
 from small_table import HOLED, X, model
 
 from bpfa import BPFA
@@ -18,20 +19,30 @@ def reordered(outcome, usage):
     return replace(outcome, posterior=used)
 
 
-def test_components_are_sorted_by_use(fitted):
-    outcome = reordered(fitted._outcome, [0.3, 0.0, 0.9, 0.1, 0.9, 0.5])
+def test_components_are_sorted_by_what_they_explain(fitted):
+    usage = np.array([0.3, 0.0, 0.9, 0.1, 0.9, 0.5])
+    outcome = reordered(fitted._outcome, usage)
     attributes = fitted_attributes(outcome)
-    # Features that are used equally keep their order.
-    order = [2, 4, 5, 0, 3, 1]
-    assert attributes["_component_order"].tolist() == order
-    np.testing.assert_allclose(
-        attributes["component_probabilities_"], [0.9, 0.9, 0.5, 0.3, 0.1, 0.0], atol=1e-4
-    )
+    standardised = outcome.posterior.features.mean * outcome.scale.noise_ratio
+    explained = usage * (standardised**2).sum(axis=1)
+    order = np.argsort(-explained)
+    assert order[-1] == 1, "the one that is not in use"
+    assert attributes["_component_order"].tolist() == order.tolist() != np.argsort(-usage).tolist()
+    np.testing.assert_allclose(attributes["component_probabilities_"], usage[order], atol=1e-4)
     means = outcome.posterior.features.mean * outcome.scale.unit
-    np.testing.assert_array_equal(attributes["components_"], means[order])
+    np.testing.assert_array_equal(np.abs(attributes["components_"]), np.abs(means[order]))
     assert attributes["n_components_used_"] == 5
     assert attributes["n_features_in_"] == HOLED.shape[1]
     assert "feature_names_in_" not in attributes
+
+
+def test_the_largest_loading_of_a_component_is_positive():
+    one, other = (known_model(sign * PHI, PI) for sign in (1, -1))
+    assert one.components_[:2].tolist() == [[0.0, 0.0, 3.0, 1.0], [-1.0, 2.0, 0.0, 0.0]]
+    np.testing.assert_array_equal(other.components_, one.components_)
+    # Weights have the signs of the components.
+    rows = drawn(one, 200)
+    np.testing.assert_allclose(other.transform(rows), one.transform(rows), atol=0.1)
 
 
 def test_attributes_are_in_the_units_of_the_data(fitted):

@@ -7,6 +7,7 @@ import pytest
 from small_table import HOLED, N, model
 
 from bpfa import ArrayRows, Checkpoint
+from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import check_parameters
 from bpfa.estimator.planning import look_at, plan_fit
@@ -27,7 +28,7 @@ def planned(**parameters):
     rows = ArrayRows(HOLED)
     checked = check_parameters(model(**{"max_steps": N_STEPS} | parameters).get_params())
     names = np.array(list("abcdef"), dtype=object)
-    return plan_fit(look_at(Table(rows, names), checked, None), checked, None, n_jobs=None)
+    return plan_fit(Findings(look_at(Table(rows, names), checked, None), checked, None), None)
 
 
 def raise_at(step, error):

@@ -9,12 +9,16 @@ from skimage import data, transform
 import bpfa
 from bpfa._support.philox import Stream
 from bpfa.backends.cpu.groups import CpuGroups
+from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.registry import BACKENDS
 from bpfa.images import denoise, inpaint
+from bpfa.images.canvas import Canvas
 from bpfa.images.groups import refine
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import plan_groups
+from bpfa.images.groups.recorrupted import recorrupted, trusted_weight
 from bpfa.images.groups.round import Grouping
+from bpfa.images.groups.verdict import combined_variance
 
 # A dictionary that is learned quickly, so that groups have something to improve.
 QUICK = {"n_components": 48, "max_steps": 60, "n_draws": 4, "random_state": 0}
@@ -49,6 +53,30 @@ def test_groups_fill_in_better_than_the_dictionary(camera, missing, filled):
     error = np.abs(filled.image - camera)[missing]
     assert 0.90 < (error < 1.96 * filled.std[missing]).mean() < 0.99
     assert (filled.std[~missing] == 0).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("share", [0.2, 0.7, 1.0])
+def test_rounds_on_a_gpu_are_those_of_the_host(camera, share):
+    """Also one after another, when the groups of the second round are found on the result of the first."""
+    rng = np.random.default_rng(3)
+    values = ((camera - camera.mean()) / camera.std()).astype(np.float32)[None, ..., None]
+    observed = rng.random(values.shape) < share
+    noisy = share == 1.0
+    plan = plan_groups(observed, noisy=noisy)
+    noise = np.array([0.1 if noisy else plan.noise])
+    seen = values + (np.sqrt(noise) * rng.normal(size=values.shape) if noisy else 0)
+    start = (values + 0.15 * rng.normal(size=values.shape)).astype(np.float32)
+    pictures = []
+    for kernels in (CpuGroups(), CudaGroups()):
+        grouping = Grouping(seen.astype(np.float32), observed, plan, kernels)
+        first = grouping.round(start, grouping.beliefs(noise), learn_noise=noisy)
+        second = grouping.round(first.value, first.beliefs, learn_noise=noisy)
+        pictures.append((first, second))
+    for expected, found in zip(*pictures, strict=True):
+        assert np.sqrt(np.mean((found.value - expected.value) ** 2)) < 1e-3
+        np.testing.assert_allclose(np.median(found.mixture / expected.mixture), 1, atol=1e-3)
+        np.testing.assert_allclose(found.beliefs.noise, expected.beliefs.noise, rtol=1e-3)
 
 
 def test_groups_denoise_better_than_the_dictionary(camera):
@@ -130,7 +158,9 @@ def test_constant_pictures_and_single_pixels():
     mask = np.zeros(image.shape, dtype=bool)
     mask[4] = True
     assert (inpaint(image, mask, **QUICK | {"max_steps": 3}).image == 9).all()
-    assert (denoise(image, **QUICK | {"max_steps": 3}).image == 9).all()
+    denoised = denoise(image, **QUICK | {"max_steps": 3})
+    assert (denoised.image == 9).all()
+    assert (denoised.stage, denoised.group_weight) == ("dictionary", 0.0)
     alone = np.full((20, 20), np.nan)
     alone[0, 0] = 3.0
     result = inpaint(alone, patch_size=8, n_components=4, max_steps=5, random_state=0)
@@ -154,17 +184,78 @@ def test_groups_that_do_harm_have_no_weight():
     truth = rng.normal(size=2000)
     good, bad = truth + 0.1 * rng.normal(size=2000), truth + 2 + rng.normal(size=2000)
     spread = np.ones(2000), np.ones(2000)
-    assert judge(truth, good, bad, spread, np.zeros(2000)).weight < 0.05
-    assert judge(truth, bad, good, spread, np.zeros(2000)).weight > 0.95
+    assert judge(truth, good, bad, spread).weight < 0.05
+    assert judge(truth, bad, good, spread).weight > 0.95
+
+
+def test_a_few_pixels_do_not_decide_on_the_weight():
+    rng = np.random.default_rng(0)
+    difference, truth = rng.normal(size=80), rng.normal(size=80)
+    difference[:3] = 3.0
+    seen = truth + difference
+    # Apart from three pixels on an edge, the groups are right everywhere.
+    seen[:3] -= 9.0
+    slope = difference @ (seen - truth) / (difference @ difference)
+    found = judge(seen, truth, truth + difference, (np.ones(80), np.ones(80)))
+    assert slope < 0.6
+    assert found.weight > slope + 0.15
 
 
 def test_the_deviation_is_corrected_by_hidden_pixels():
     rng = np.random.default_rng(0)
     truth = rng.normal(size=20_000)
-    said, noise = truth + 0.5 * rng.normal(size=20_000), np.full(20_000, 0.04)
-    seen = truth + 0.2 * rng.normal(size=20_000)
-    found = judge(seen, said + 5, said, (np.ones(20_000), np.ones(20_000)), noise)
+    said = truth + 0.5 * rng.normal(size=20_000)
+    found = judge(truth, said + 0.01 * rng.normal(size=20_000), said, (np.ones(20_000), np.ones(20_000)))
     assert found.correction == pytest.approx(0.25, rel=0.1)
+    few = judge(*(a[:60] for a in (truth, said + 0.01, said)), (np.ones(60), np.ones(60)))
+    assert 0.25 < few.correction < 1
+
+
+def test_a_noisier_copy_is_independent_of_its_counterpart():
+    rng = np.random.default_rng(0)
+    observed = rng.random((120, 130, 2)) < 0.7
+    noise = rng.normal(size=observed.shape) * [0.5, 2.0]
+    canvas = Canvas.of(np.where(observed, noise, np.nan), channel_axis=2)
+    variance = np.array([0.25, 4.0]) / canvas.scale**2
+    noisier, other = recorrupted(canvas, variance, Stream.from_seed(0))
+    for channel in range(2):
+        seen = canvas.observed[..., channel]
+        a, b = noisier.values[..., channel][seen], other[..., channel][seen]
+        assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
+        assert np.var(a) == pytest.approx(1.5 * variance[channel], rel=0.05)
+    assert (noisier.values[~canvas.observed] == 0).all()
+
+
+def test_groups_lose_weight_only_where_they_are_found_to_do_harm():
+    rng = np.random.default_rng(0)
+    truth, noise = rng.normal(size=5000), rng.normal(size=5000)
+    good, bad = truth + 0.2 * rng.normal(size=5000), truth + 0.6 * rng.normal(size=5000)
+    assert trusted_weight(truth + noise, bad, good) == 1
+    assert trusted_weight(truth + noise, good, bad) < 0.3
+    assert trusted_weight((truth + noise)[:20], good[:20], bad[:20]) == 1
+    assert trusted_weight(truth, good, good) == 1
+
+
+def test_groups_that_do_harm_to_a_noisy_picture_have_less_weight():
+    """Groups of a picture without any structure, on top of a dictionary that knows the truth."""
+    rng = np.random.default_rng(0)
+    texture = rng.normal(size=(64, 64))
+    canvas = Canvas.of(texture + 0.5 * rng.normal(size=texture.shape))
+    truth = (texture[None, :, :, None] - canvas.mean) / canvas.scale
+    restored = bpfa.images.restore.Restored(truth, np.full(truth.shape, 0.1), np.ones(truth.shape, bool))
+    plan = plan_groups(canvas.observed, noisy=True)
+    settings = {"noisy": True, "restore": lambda changed: restored, "stream": Stream.from_seed(0)}
+    noise = 0.25 / canvas.scale**2
+    found = refine(canvas, restored, noise, plan, BACKENDS["cpu"].groups, **settings)
+    assert found.weight < 0.1
+    assert np.std(found.restored.mean - truth) < 0.1
+
+
+def test_the_dictionary_has_a_part_in_the_variance_of_a_pixel():
+    dictionary, groups, difference = np.array([2.0]), np.array([1.0]), np.array([3.0])
+    assert combined_variance(dictionary, groups, difference, 0.0) == pytest.approx(2.0)
+    assert combined_variance(dictionary, groups, difference, 0.5) == pytest.approx(1.5 + 9 / 4)
+    assert combined_variance(dictionary, groups, difference, 1.0) == pytest.approx(0.7 + 0.3 * (2 + 9))
 
 
 def test_the_specification_restores_the_same_picture():
@@ -202,7 +293,7 @@ def test_an_interrupt_returns_the_best_so_far(camera):
             super().add_groups(*arguments)
 
     plan = plan_groups(canvas.observed, noisy=True)
-    settings = {"noisy": True, "restore_without": None, "stream": Stream.from_seed(0)}
+    settings = {"noisy": True, "restore": lambda changed: start, "stream": Stream.from_seed(0)}
     limit = 1
     found = refine(canvas, start, np.array([0.1]), plan, Interrupting(), **settings)
     assert (found.interrupted, found.n_rounds) == (True, 0)
@@ -247,6 +338,21 @@ def test_channels_with_the_same_holes_have_models_of_their_own():
     assert grouping.offsets.shape == grouping.channels.shape == (3, 64)
     np.testing.assert_array_equal(grouping.channels, np.repeat([[0], [1], [2]], 64, axis=1))
     np.testing.assert_array_equal(grouping.offsets % 3, grouping.channels)
+
+
+def test_channels_with_models_of_their_own_are_uncorrelated():
+    rng = np.random.default_rng(0)
+    lightness = rng.normal(size=(1, 30, 30, 1))
+    colours = (lightness + 0.2 * rng.normal(size=(1, 30, 30, 3))).astype(np.float32)
+    observed = np.repeat(rng.random((1, 30, 30, 1)) < 0.5, 3, axis=3)
+    grouping = Grouping(colours, observed, plan_groups(observed, noisy=False), BACKENDS["cpu"].groups)
+    covariance = np.cov(grouping.values[observed].reshape(-1, 3).T)
+    off_diagonal = covariance - np.diag(np.diag(covariance))
+    assert np.abs(off_diagonal).max() < 0.02
+    current = np.where(observed, colours, 0)
+    found = grouping.round(current, grouping.beliefs(np.full(3, 1e-4)), learn_noise=False)
+    # Observed pixels come back in their own channels.
+    assert np.abs(found.value - colours)[observed].mean() < 0.05
 
 
 def test_strips_do_not_change_the_bits(camera, missing, monkeypatch):

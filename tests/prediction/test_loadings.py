@@ -10,7 +10,7 @@ from bpfa.model.features import FactorisedFeatures, JointFeatures
 from bpfa.model.marginals import weight_moments
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
-from bpfa.prediction.loadings import Loadings, column_loadings, model_of_rows
+from bpfa.prediction.loadings import Loadings, column_loadings, model_of_rows, new_entry_noise
 
 N, D, K = 40, 30, 3
 RNG = np.random.default_rng(0)
@@ -100,7 +100,8 @@ def test_the_model_of_the_rows(joint):
 
 
 def test_a_model_without_any_feature_in_use_keeps_one():
-    nothing = Loadings(np.zeros((1, D)), np.full((1, D), 1e-6), np.zeros((1, D), dtype=np.float32))
+    zeros = np.zeros((1, D), dtype=np.float32)
+    nothing = Loadings(np.zeros((1, D)), np.full((1, D), 1e-6), zeros, np.full(D, N))
     assert model_of_rows(nothing, transposed_posterior()).n_features == 1
 
 
@@ -119,3 +120,38 @@ def test_moments_of_weights_are_those_of_a_regression():
     assert (second[0, 1] == 0).all()
     assert (mean[1] == 0).all()
     assert (second[1] == 0).all()
+
+
+def test_the_number_of_entries_of_every_column_is_counted():
+    assert (loadings(joint=True).n_observed == N).all()
+    holed = np.where(np.arange(D)[:, None] > np.arange(N), np.nan, Y)
+    args = transposed_posterior(), ArrayRows(holed), np.ones(N), algorithm("gibbs-ssvi", device="numpy")
+    found = column_loadings(*args, Stream.from_seed(0), joint=False)
+    np.testing.assert_array_equal(found.n_observed, N - np.arange(D))
+
+
+def test_the_noise_of_a_new_entry():
+    """Means and noise levels that were estimated from 20 entries widen the distribution of another one."""
+    rng = np.random.default_rng(0)
+    n_columns, n = 40_000, 20
+    seen, new = rng.normal(size=(n_columns, n)), rng.normal(size=n_columns)
+    mean, variance = seen.mean(axis=1), seen.var(axis=1, ddof=1)
+    unused = Loadings(
+        np.zeros((1, n_columns)),
+        np.ones((1, n_columns)),
+        np.zeros((1, n_columns), dtype=np.float32),
+        np.full(n_columns, n),
+    )
+    # A fit with a common level, and one in which every column has been divided by its own noise.
+    common = ((seen - mean[:, None]) ** 2).mean()
+    ratio = ((new - mean) ** 2).mean() / common
+    assert new_entry_noise(unused, by_column=False) == pytest.approx(ratio, rel=0.03)
+    own = (((seen - mean[:, None]) ** 2).mean(axis=1) / variance).mean()
+    ratio = ((new - mean) ** 2 / variance).mean() / own
+    assert new_entry_noise(unused, by_column=True) == pytest.approx(ratio, rel=0.03)
+
+
+def test_the_noise_of_the_model_of_the_rows():
+    found, transposed = loadings(joint=True), transposed_posterior()
+    wider = model_of_rows(found, transposed, 1.21)
+    assert wider.noise_std == pytest.approx(1.1 * model_of_rows(found, transposed).noise_std)

@@ -153,22 +153,22 @@ def test_the_gallery_sorts(opened):
         items = opened.find_elements(By.CSS_SELECTOR, "#gallery > li")
         return [float(item.get_attribute(f"data-{key}")) for item in items]
 
-    assert order("use") == sorted(order("use"), reverse=True)
-    by_use = order("index")
-    # A sort that changes nothing could not be seen: features are given energies of another order.
+    assert order("energy") == sorted(order("energy"), reverse=True)
+    by_energy = order("index")
+    # A sort that changes nothing could not be seen: features are given a use of another order.
     opened.execute_script(
-        "document.querySelectorAll('#gallery > li').forEach((item, i) => item.dataset.energy = 7 * i % 5)"
+        "document.querySelectorAll('#gallery > li').forEach((item, i) => item.dataset.use = 7 * i % 5)"
     )
-    for key, descending in (("energy", True), ("index", False), ("use", True)):
+    for key, descending in (("use", True), ("index", False), ("energy", True)):
         button = opened.find_element(By.CSS_SELECTOR, f"button[data-sort={key}]")
         button.send_keys(Keys.ENTER)
         assert order(key) == sorted(order(key), reverse=descending)
         pressed = opened.find_elements(By.CSS_SELECTOR, "button[aria-pressed=true]")
         assert pressed == [button]
         assert opened.find_element(By.ID, "status").get_attribute("textContent") == f"Sorted by {key}"
-        if key == "energy":
-            assert order("index") != by_use
-    assert order("index") == by_use
+        if key == "use":
+            assert order("index") != by_energy
+    assert order("index") == by_energy
 
 
 # What stands for the clipboard, which a browser may or may not let a file write to.

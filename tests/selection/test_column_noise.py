@@ -115,3 +115,27 @@ def test_columns_without_noise_of_their_own(data, odd):
 def test_a_single_column_has_nothing_to_be_compared_with():
     rows = ArrayRows(np.random.default_rng(0).normal(size=(50, 1)))
     np.testing.assert_array_equal(column_noise(rows, 1, Stream.from_seed(0)), [1.0])
+
+
+@pytest.mark.parametrize(("n_rows", "missing"), [(50, 0.3), (100, 0.0)])
+def test_noise_of_the_columns_of_a_wide_table(n_rows, missing):
+    """With few rows the factors themselves say little about the noise; regressions on their scores do."""
+    rng = np.random.default_rng(0)
+    levels = rng.gamma(4.0, 0.25, size=1500)
+    signal = rng.normal(size=(n_rows, 8)) @ (rng.normal(size=(8, 1500)) * (rng.random((8, 1500)) < 0.3))
+    y = signal + 0.7 * signal.std() * levels * rng.normal(size=signal.shape)
+    y[rng.random(y.shape) < missing] = np.nan
+    scale = np.nanstd(y, axis=0)
+    found = column_noise(ArrayRows((y - np.nanmean(y, axis=0)) / scale), 8, Stream.from_seed(0)) * scale
+    errors = np.log(found / levels)
+    assert errors.std() < 0.25
+    assert np.corrcoef(np.log(found), np.log(levels))[0, 1] > 0.9
+
+
+def test_a_wide_table_with_columns_that_have_fewer_entries_than_there_are_factors():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(40, 6)) @ rng.normal(size=(6, 300)) + rng.normal(size=(40, 300))
+    y[5:, :10] = np.nan
+    found = column_noise(ArrayRows(y / np.nanstd(y, axis=0)), 6, Stream.from_seed(0))
+    assert np.isfinite(found).all()
+    assert (found[:10] > 0.3 * np.median(found)).all()

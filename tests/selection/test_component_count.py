@@ -41,6 +41,18 @@ def test_noise_of_any_level_is_no_factor():
     assert significant_factors(heavy, np.ones(heavy.shape, dtype=bool), 20, rng) <= 1
 
 
+def test_a_feature_of_few_rows_is_counted_though_its_variance_is_small(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 40))
+    # Its variance, 0.12 in units of the noise, is below sqrt(40 / 2000) = 0.14, the least that could be seen
+    # in all rows together.
+    X[:6] += np.outer(rng.choice([-1.0, 1.0], size=6), rng.normal(size=40))
+    X, observed = X - X.mean(axis=0), np.ones(X.shape, dtype=bool)
+    assert significant_factors(X, observed, 26, np.random.default_rng(0)) == 1
+    monkeypatch.setattr("bpfa.selection.significant_factors.WORST_SHARES", ())
+    assert significant_factors(X, observed, 26, np.random.default_rng(0)) == 0
+
+
 def test_a_row_that_stands_alone_is_no_factor():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 20))
@@ -85,6 +97,15 @@ def test_wide_tables_are_fitted_from_components():
     error = np.mean((model.impute(np.where(hidden, np.nan, X)) - X)[hidden] ** 2)
     # Three quarters or more of the variance is signal.
     assert error < 0.35
+
+
+def test_components_fitted_to_noise_are_not_in_use_but_weak_factors_are():
+    X = table(300, 40, 4, missing=0.3)
+    assert BPFA(n_components=8, random_state=0).fit(X).n_components_used_ == 4
+    rng = np.random.default_rng(0)
+    # Its variance is 0.6 in units of the noise, and that of the largest component of noise 0.3.
+    weak = rng.normal(size=(1000, 1)) @ np.full((1, 20), (0.6 / 20) ** 0.5) + rng.normal(size=(1000, 20))
+    assert BPFA(n_components=3, random_state=0).fit(weak).n_components_used_ == 1
 
 
 def test_a_nearly_constant_column_does_not_lose_its_noise():

@@ -43,7 +43,7 @@ def test_defaults_suit_the_shape(shape, expected):
     # Fewer features than columns, where there are columns enough.
     assert settings.n_features < n_columns or n_columns < 3
     assert settings.batch_size == min(n_rows, 1024)
-    assert limits.max_steps >= (100 if settings.init == "principal" else 2000)
+    assert limits.max_steps >= (20 if settings.init == "principal" else 2000)
     assert limits.max_steps * settings.batch_size >= 10 * n_rows
     joint_fit = 8 * n_columns * settings.n_features**2 <= 2**26
     assert (settings.features == "joint") == joint_fit

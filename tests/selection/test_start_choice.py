@@ -1,5 +1,7 @@
 """Data in which each row has a few of many features gets a start of its own, and other data does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from bpfa.estimator.parameters import check_parameters
 from bpfa.estimator.planning import completed_settings, first_settings, fit_limits
 from bpfa.inference.progress import NonFiniteError
 from bpfa.selection.start_choice import Start
+from bpfa.selection.start_trial import StartTrial
 
 
 def sparse_rows(n_rows=1500, n_columns=20, n_features=40, seed=0):
@@ -60,7 +63,8 @@ def test_they_are_found():
         ({}, Start(40, "common"), 0.1, 500),
         ({"dropout": 0.0}, Start(40, "common"), 0.0, 500),
         ({"dropout": 0.3}, Start(40, "common"), 0.3, 500),
-        ({}, Start(10, "principal"), 0.0, 100),
+        ({}, Start(10, "principal"), 0.0, 20),
+        ({"features": "factorised"}, Start(10, "principal"), 0.0, 100),
         # Who says where features start, or how many there are, is not second-guessed.
         ({"n_components": 40, "init": "common"}, None, 0.0, 2000),
         ({"n_components": 40}, None, 0.0, 2000),
@@ -123,6 +127,51 @@ def test_what_all_rows_have_in_common_starts_from_components(make):
         n_chosen, init = start_of(X)
         assert init == "principal"
         assert n_chosen <= 20
+
+
+def test_few_steps_of_a_dense_table_predict_better_than_many():
+    """Heavy-tailed scores look sparse, and with every step the features fit single rows more closely."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(2.5, size=(600, 8)) @ rng.normal(size=(8, 30)) + rng.normal(size=(600, 30))
+    seen, hidden = hide(X)
+    errors = {}
+    for steps in (None, 100):
+        model = BPFA(random_state=0, max_steps=steps).fit(seen)
+        assert model.settings_.init == "principal"
+        errors[steps] = np.mean((model.impute(seen) - X)[hidden] ** 2)
+    assert errors[None] < errors[100]
+
+
+class _Trial(StartTrial):
+    """A trial whose errors after each number of steps are given, in units of the others."""
+
+    def __init__(self, shares):
+        self.shares, self.steps, self._hidden = shares, [], np.ones((100, 5), dtype=bool)
+
+    def _errors_at(self, steps, init, n_features, dropout):
+        for step, share in zip(steps, self.shares, strict=True):
+            self.steps.append(step)
+            yield step, share * np.ones((100, 5))
+
+
+@pytest.mark.parametrize(
+    ("shares", "last_step"),
+    [
+        # Better at once, or after more steps.
+        ([1.2, 0.9, 0.8, 0.7, 0.6], 50),
+        ([1.2, 1.1, 1.0, 0.9, 0.8], 200),
+        # Too slow, or no longer getting better.
+        ([1.3, 1.25, 1.2, 1.1, 0.5], 50),
+        ([1.3, 1.1, 1.08, 0.9, 0.5], 100),
+        # Open to the end.
+        ([1.3, 1.2, 1.1, 1.02, 0.96], 400),
+    ],
+)
+def test_a_trial_goes_on_while_it_is_undecided(shares, last_step):
+    trial = _Trial(shares)
+    errors = trial.errors_against(np.ones((100, 5)), 0.05, "common", 10)
+    assert trial.steps[-1] == last_step
+    assert errors[0, 0] == shares[len(trial.steps) - 1]
 
 
 @pytest.fixture
@@ -196,7 +245,11 @@ def test_the_trial_hides_what_the_fit_hides(monkeypatch):
         shares.append((init, dropout))
         return self.dense
 
+    def noted_against(self, others, least_gain, init, n_features, dropout=0.0):
+        return noted(self, init, n_features, dropout)
+
     monkeypatch.setattr("bpfa.selection.start_choice.StartTrial.errors", noted)
+    monkeypatch.setattr("bpfa.selection.start_choice.StartTrial.errors_against", noted_against)
     for share in (None, 0.0, 0.4):
         start_of(sparse_rows(400), dropout=share)
     assert [share for init, share in shares if init == "common"] == [0.1, 0.0, 0.4]
@@ -227,3 +280,15 @@ def test_a_short_fit_that_fails_is_not_better(monkeypatch):
 
     monkeypatch.setattr("bpfa.selection.start_trial.train", fail)
     assert start_of(sparse_rows())[1] == "principal"
+
+
+@pytest.mark.parametrize(
+    ("init", "n_columns", "steps"),
+    [("principal", 1000, 20), ("principal", 5000, 50), ("rotated", 1000, 20), ("rotated", 4000, 80)],
+)
+def test_steps_of_a_fit_with_sparse_columns(init, n_columns, steps):
+    """It has ten epochs, but at least 20 steps, or 20 epochs of up to 100 steps from rotated components."""
+    parameters = check_parameters({})
+    settings = replace(first_settings(parameters, n_columns, 60), sparse="columns")
+    settings = completed_settings(settings, parameters, Start(10, init), n_columns, 60)
+    assert fit_limits(parameters, settings, n_columns, 60).max_steps == steps

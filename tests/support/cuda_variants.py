@@ -65,6 +65,10 @@ def variants():
         yield source, (f"REAL={real}",)
     yield "sums.cu", ("REAL=double", "ROWS=16")
     yield "graphs.cu", ()
+    for columns, threads, scratch in product((1, 2, 33, 49, 64, 75, 81, 150), (128, 256), (0, 1)):
+        yield "groups.cu", (f"COLUMNS={columns}", f"THREADS={threads}", "BLOCKS=2", f"SCRATCH={scratch}")
+    yield "group_search.cu", ()
+    yield "group_average.cu", ()
 
 
 ALL = list(variants())
@@ -87,4 +91,8 @@ FEW = [
     ("products.cu", ("REAL=float",)),
     ("graphs.cu", ()),
     ("images.cu", ("REAL=float",)),
+    ("groups.cu", ("COLUMNS=49", "THREADS=256", "BLOCKS=3", "SCRATCH=0")),
+    ("groups.cu", ("COLUMNS=33", "THREADS=256", "BLOCKS=2", "SCRATCH=1")),
+    ("group_search.cu", ()),
+    ("group_average.cu", ()),
 ]

@@ -27,7 +27,7 @@ def model(**parameters):
 
 def saved(fitted):
     """Save a model in the current folder, and return the name of the file."""
-    fitted.save("model.bpfa")
+    fitted.save("model.bpfa", with_rows=True)
     return "model.bpfa"
 
 

@@ -17,6 +17,7 @@ from bpfa._support.threads import check_jobs
 __all__ = [
     "Anything",
     "Boolean",
+    "BooleanOrAuto",
     "Choice",
     "ChoiceOrNone",
     "Instance",
@@ -143,6 +144,34 @@ class Boolean:
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"{name}={value!r}: expected True or False")
         return bool(value)
+
+
+@dataclass(frozen=True)
+class BooleanOrAuto:
+    """True, False, or "auto"."""
+
+    value_type: ClassVar[type] = str
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as a bool, or "auto"."""
+        if isinstance(value, str) and value == "auto":
+            return value
+        if not isinstance(value, (bool, np.bool_)):
+            kind = ValueError if isinstance(value, str) else TypeError
+            raise kind(f"{name}={value!r}: expected True, False or 'auto'")
+        return bool(value)
+
+    def from_text(self, text: str) -> Any:
+        """Return the truth value that a text stands for, or the text itself if it is not one.
+
+        Examples
+        --------
+        >>> kind = BooleanOrAuto()
+        >>> kind.from_text("yes"), kind.from_text("False"), kind.from_text("auto")
+        (True, False, 'auto')
+        """
+        known = {"true": True, "yes": True, "false": False, "no": False}
+        return known.get(text.lower(), text) if isinstance(text, str) else text
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,10 @@ class GroupKernels(ABC):
     ignores it.
     """
 
+    def on(self, device: str) -> GroupKernels:
+        """Return the kernels for one device of this kind, such as "cuda:1"."""
+        return self
+
     @abstractmethod
     def find_members(
         self, values: NDArray[np.float32], search: PatchSearch, n_threads: int = 1

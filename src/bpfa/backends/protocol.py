@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.groups import GroupKernels
+from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
@@ -100,7 +101,9 @@ class Backend(ABC):
     methods: ClassVar[Mapping[MethodName, Any]]
     """The classes of its local methods, by kind. Each is a dataclass whose fields are its options."""
     groups: ClassVar[GroupKernels]
-    """The kernels for groups of like rows."""
+    """The kernels for groups of like patches of a picture."""
+    row_groups: ClassVar[RowGroupKernels]
+    """The kernels for groups of like rows of a table."""
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:
         """Return a local method that runs on the given device of this kind."""

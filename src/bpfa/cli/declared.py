@@ -16,6 +16,7 @@ import typer
 
 from bpfa._support.parameters import (
     Boolean,
+    BooleanOrAuto,
     Choice,
     Integer,
     Kind,
@@ -91,7 +92,7 @@ def _library_option(parameter: Field[Any]) -> inspect.Parameter:
     value_type = kind.value_type if default is not None else kind.value_type | None
 
     def check(value: Any) -> Any:
-        if isinstance(kind, NumberOrAuto):
+        if isinstance(kind, (NumberOrAuto, BooleanOrAuto)):
             value = kind.from_text(value)
         try:
             return check_value(parameter, value)

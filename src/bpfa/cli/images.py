@@ -64,11 +64,14 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}
-    for argument in ("mask", "truth"):
+    for argument in ("mask", "truth", "model"):
         if given[argument] is not None:
             outputs.keep(f"--{argument}", given[argument])
     for argument, path in written.items():
         outputs.claim(argument, path)
+    if given["save_model"] is not None:
+        outputs.claim_model("--save-model", given["save_model"])
+        written["--save-model"] = given["save_model"]
     picture = read_image(given["source"]).with_axes(given["channel_axis"], given["stack_axis"])
     truth = None if given["truth"] is None else _truth(given["truth"], picture)
     check_target(given["target"], picture)
@@ -82,6 +85,8 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
         )
     axes = {"channel_axis": picture.channel_axis, "stack_axis": picture.stack_axis}
     settings = {**fit_settings(context), **axes}
+    if given["model"] is not None:
+        settings["model"] = bpfa.BPFA.load(given["model"])
     result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
 
     command = command_line(context)
@@ -90,6 +95,8 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
     if given["std"] is not None:
         std = result.std.astype(np.float32)
         outputs.add("--std", given["std"], lambda path: write_image(path, std, picture, note))
+    if given["save_model"] is not None:
+        outputs.add("--save-model", given["save_model"], result.model.save)
     if given["report"] is not None:
         from bpfa.report import image_report
 
@@ -101,7 +108,7 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
 
 def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any) -> None:
     """Print a summary of the result."""
-    kinds = {"OUT": "image", "--std": "std", "--report": "report"}
+    kinds = {"OUT": "image", "--std": "std", "--report": "report", "--save-model": "model"}
     document = {
         "written": {kinds[argument]: path for argument, path in written.items()},
         "missing_share": float(np.mean(result.missing)),

@@ -50,6 +50,14 @@ TABLE = (
         "'\"a,b\",c'. [default: all, or the model's]",
     ),
     option(
+        "union",
+        bool,
+        False,
+        "--union",
+        help="Use all columns that any of several tables has, matched by name; where a table lacks a column, "
+        "its entries are missing.",
+    ),
+    option(
         "exclude",
         list[str] | None,
         None,
@@ -103,7 +111,16 @@ MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "ma
 RUN_NAMES = ("random_state", "n_jobs", "device")
 
 FIT = (
-    *library_options(Parameters, *MODEL_NAMES, "sparse", "held_out", "patience", "revise"),
+    *library_options(
+        Parameters, *MODEL_NAMES, "sparse", "prefer", "held_out", "patience", "revise", "groups", "group_rows"
+    ),
+    option(
+        "with_rows",
+        bool,
+        False,
+        "--with-rows",
+        help="Save the rows that like rows are found among, which are data, in the model.",
+    ),
     option("checkpoint", Path | None, None, help="File to save the fit to while it runs."),
     option(
         "checkpoint_every",
@@ -138,8 +155,12 @@ IMAGE = (
         None,
         help="True image, if it is known: the report then shows PSNR and the coverage of intervals.",
     ),
+    option("model", Path | None, None, help="Kept model, by which the image is restored without training."),
+    option("save_model", Path | None, None, help="Write the model of the patches, to be kept for --model."),
     *library_options(
         RestorationOptions,
+        "update",
+        "forgetting",
         "patch_size",
         "stride",
         "channel_axis",
@@ -157,7 +178,8 @@ IMAGE = (
 LIBRARY_NAMES = {
     RENAMED.get(name, name): name
     for name in (declarations(Parameters) | declarations(RestorationOptions))
-    if RENAMED.get(name, name) in {shared.name for shared in (*FIT, *IMAGE)}
+    # Where the library takes a model, the command line takes a file.
+    if RENAMED.get(name, name) in {shared.name for shared in (*FIT, *IMAGE)} and name != "model"
 }
 """The library's names for the options that are parameters of the library."""
 
@@ -223,6 +245,7 @@ OPENED = re.compile(r"(?:bpfa\.)?open_rows\(\w+, ([^()]*)\)")
 
 def _with_options_of_tables(text: str) -> str:
     """Return a message with options of a command in place of the arguments that say how a table is read."""
+    text = text.replace('columns="union"', "--union")
     return OF_TABLES.sub(_option, OPENED.sub(r"\1", text))
 
 

@@ -18,10 +18,11 @@ __all__ = ["report"]
 
 DATA = option(
     "source",
-    Path | None,
+    list[Path] | None,
     None,
     "--data",
-    help="Table, for example that of the fit: the page then shows how well the model predicts it.",
+    help="Table, for example that of the fit: the page then shows how well the model predicts it. It can be "
+    "repeated.",
 )
 
 
@@ -34,7 +35,7 @@ def report(
         typer.Argument(metavar="[OUT]", help="Page to write. [default: MODEL with the suffix .html]"),
     ] = None,
     *,
-    source: Path | None,
+    source: list[Path] | None,
     **options: Any,
 ) -> None:
     """Write a page about a model.
@@ -49,10 +50,10 @@ def report(
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     target = model.with_suffix(".html") if target is None else target
     outputs.keep("MODEL", model)
-    if source is not None:
-        outputs.keep("--data", source)
+    for path in source or ():
+        outputs.keep("--data", path)
     fitted = BPFA.load(model).set_params(**fit_settings(context))
-    data = None if source is None else Table.open(context, fitted).rows
+    data = None if not source else Table.open(context, fitted).rows
     page = model_report(fitted, data, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()

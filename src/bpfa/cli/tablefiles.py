@@ -17,7 +17,7 @@ from bpfa.cli.declared import WrongOption
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import in_terms_of_options
 from bpfa.cli.textfiles import Style, write_filled_text, write_text
-from bpfa.data import RowNames, RowSource, TextRows, open_rows
+from bpfa.data import PanelRows, RowNames, RowSource, TextRows, open_rows
 from bpfa.data.formats.delimited import pandas_options
 from bpfa.data.formats.files import existing_path, name_file_in_errors
 from bpfa.data.formats.layout import find_layout
@@ -31,17 +31,17 @@ WRITTEN = (".npy", ".npz", *FRAMES)
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a command reads.
+    """A table that a command reads, or several tables whose rows follow one another.
 
     Parameters
     ----------
-    path : Path
+    paths : tuple of Path
     rows : RowSource
     as_opened : dict
         The options `layer` and `absent` of a .h5ad file, as far as they were given.
     """
 
-    path: Path
+    paths: tuple[Path, ...]
     rows: RowSource
     as_opened: dict[str, Any]
 
@@ -53,14 +53,16 @@ class Table:
         """
         given = context.params
         # Before typer 0.29 the parameters of the context are not converted, and a path is a string there.
-        path = Path(given["source"])
+        paths = [Path(path) for path in given["source"]]
         options = _options(given)
         as_opened = {name: value for name, value in options.items() if name in ("layer", "absent")}
-        columns = None if given["columns"] else _columns_of_fit(path, options, model)
+        if given["union"]:
+            return cls(tuple(paths), _panels(paths, options, model, Messenger.of(context)), as_opened)
+        columns = None if given["columns"] else _columns_of_fit(paths[0], options, model)
         if columns is not None:
-            options["channels" if text_suffix(path) == ".fcs" else "columns"] = columns
+            options["channels" if text_suffix(paths[0]) == ".fcs" else "columns"] = columns
         try:
-            rows = open_rows(path, **options)
+            rows = open_rows(paths[0] if len(paths) == 1 else paths, **options)
         except ValueError as error:
             if columns is None or not str(error).startswith(("columns: ", "channels: ")):
                 raise
@@ -69,20 +71,24 @@ class Table:
                 f"MODEL {given['model']}: column {what}; expected the columns of the fit, or --columns"
             ) from error
         if rows.reading is not None:
-            Messenger.of(context).note(f"reading {path}: {in_terms_of_options(rows.reading)}")
-        return cls(path, rows, as_opened)
+            Messenger.of(context).note(f"reading {paths[0]}: {in_terms_of_options(rows.reading)}")
+        return cls(tuple(paths), rows, as_opened)
 
     def write_filled(self, path: Path, filled: NDArray[Any], model: Any) -> None:
         """Write the table with its missing entries filled in, and everything else unchanged."""
         suffix = text_suffix(path)
-        if suffix == ".h5ad":
-            adata = library("anndata", "anndata").read_h5ad(self.path)
+        if len(self.paths) > 1:
+            self.write(path, filled, self.rows.column_names)
+        elif suffix == ".h5ad":
+            adata = library("anndata", "anndata").read_h5ad(self.paths[0])
             model.annotate(adata, **self.as_opened)
             adata.layers["bpfa_imputed"] = filled
             adata.write_h5ad(path)
         elif suffix in TEXT_SUFFIXES and isinstance(self.rows, TextRows):
             write_filled_text(path, self.rows, filled, Style.like(self.rows, path))
-        elif suffix in FRAMES and text_suffix(self.path) in FRAMES:
+        elif (
+            suffix in FRAMES and text_suffix(self.paths[0]) in FRAMES and not isinstance(self.rows, PanelRows)
+        ):
             self._write_filled_frame(path, filled)
         else:
             self.write(path, filled, self.rows.column_names)
@@ -135,16 +141,16 @@ class Table:
     def _frame(self) -> tuple[Any, list[str]]:
         """Return the whole table as a frame of pandas, and the names of the columns that are used."""
         pandas = library("pandas", "tables")
-        with name_file_in_errors(existing_path(self.path)):
+        with name_file_in_errors(existing_path(self.paths[0])):
             if not isinstance(self.rows, TextRows):
-                frame, names = pandas.read_parquet(self.path), list(self.rows.column_names or ())
+                frame, names = pandas.read_parquet(self.paths[0]), list(self.rows.column_names or ())
                 if any(name not in frame.columns for name in names):
                     levels = [name or f"__index_level_{i}__" for i, name in enumerate(frame.index.names)]
                     frame = frame.reset_index(names=levels)
                 return frame, names
             layout = self.rows.layout
             options = pandas_options(layout) | {"float_precision": "round_trip", "low_memory": False}
-            frame = pandas.read_csv(self.path, **options).reindex(columns=range(len(layout.labels)))
+            frame = pandas.read_csv(self.paths[0], **options).reindex(columns=range(len(layout.labels)))
         frame.columns = pandas.Index(layout.labels)
         frame = frame.drop(columns=[layout.labels[at] for at in self.rows.name_positions])
         if (row_names := self.rows.row_names()) is not None:
@@ -174,13 +180,24 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("columns", "exclude", "index"):
         if given[name]:
             options[name] = _names_in(given[name])
-    if "columns" in options and text_suffix(given["source"]) == ".fcs":
+    if "columns" in options and given["union"]:
+        raise WrongOption("--columns: expected it without --union, or --exclude")
+    if "columns" in options and text_suffix(given["source"][0]) == ".fcs":
         options["channels"] = options.pop("columns")
     if given["no_index"]:
         if "index" in options:
             raise WrongOption("--no-index: expected it without --index")
         options["index"] = False
     return options
+
+
+def _panels(paths: list[Path], options: dict[str, Any], model: Any, messenger: Messenger) -> RowSource:
+    """Open tables with different columns as one, with the columns of the model if there is one."""
+    rows = open_rows(paths, columns="union", **options)
+    assert isinstance(rows, PanelRows)
+    messenger.note(str(rows.overlap))
+    names = getattr(model, "feature_names_in_", None)
+    return rows if names is None else rows.with_columns([str(name) for name in names])
 
 
 def _names_in(texts: list[str]) -> list[str]:

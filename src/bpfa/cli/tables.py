@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +25,10 @@ from bpfa.fitting.checkpoint import Checkpoint
 __all__ = ["fit", "impute", "transform"]
 
 Source = Annotated[
-    Path,
+    list[Path],
     typer.Argument(
-        metavar="IN", help="Table: .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .h5ad .zarr .fcs"
+        metavar="IN...",
+        help="One or more tables: .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .h5ad .zarr .fcs",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")]
@@ -48,13 +50,15 @@ def fit(
     checkpoint_every: float | None,
     resume: bool,
     force: bool,
+    with_rows: bool,
     **options: Any,
 ) -> None:
     """Learn the features of a table."""
     from bpfa import BPFA
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
-    outputs.keep("IN", source)
+    for path in source:
+        outputs.keep("IN", path)
     outputs.claim_model("MODEL", target)
     saving = _checkpoint(outputs, checkpoint, checkpoint_every, resume=resume)
     rows = Table.open(context).rows
@@ -70,7 +74,7 @@ def fit(
         if isinstance(interrupt, EndedBySignal):
             raise typer.Exit(interrupt.status) from None
         raise
-    outputs.add("MODEL", target, model.save)
+    outputs.add("MODEL", target, partial(model.save, with_rows=with_rows))
     outputs.write()
     document = {"written": {"model": target}, "rows": rows.n_rows, "columns": rows.n_columns}
     document |= _facts_of_fit(model)
@@ -143,7 +147,8 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     """
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     outputs.keep("MODEL", model)
-    outputs.keep("IN", source)
+    for path in source:
+        outputs.keep("IN", path)
     outputs.claim("OUT", target)
     check_table(target)
     fitted = _load(model, context)
@@ -174,7 +179,7 @@ def impute(
     written = {"imputed": target} | ({} if std is None else {"std": std})
     outputs.keep("MODEL", model)
     outputs.claim("OUT", target)
-    check_table(target, source)
+    check_table(target, source[0] if len(source) == 1 else None)
     if std is not None:
         outputs.claim("--std", std)
         check_table(std)

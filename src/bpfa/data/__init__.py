@@ -15,6 +15,8 @@ from bpfa.data.formats.zarr import ZarrRows
 from bpfa.data.held_out import FewHeldOutRows, HeldOutRows
 from bpfa.data.mapped import MappedRows
 from bpfa.data.open import as_rows, open_rows
+from bpfa.data.panel_overlap import PanelOverlap
+from bpfa.data.panels import PanelRows
 from bpfa.data.row_names import RowNames
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
 from bpfa.data.scaling import ColumnMoments, Scale, StandardisedRows, column_moments
@@ -34,6 +36,8 @@ __all__ = [
     "HeldOutRows",
     "MappedRows",
     "MemmapRows",
+    "PanelOverlap",
+    "PanelRows",
     "ParquetRows",
     "RowNames",
     "RowSource",

@@ -93,14 +93,15 @@ def _check_columns(i: int, source: RowSource, first: RowSource) -> None:
     name = f"sources[{i}] ({source.name})"
     if source.n_columns != first.n_columns:
         raise ValueError(
-            f"{name}: {source.n_columns} columns; expected {first.n_columns}, as the first source has"
+            f"{name}: {source.n_columns} columns; expected {first.n_columns}, as the first source has, "
+            'or columns="union"'
         )
     names = zip(source.column_names or (), first.column_names or (), strict=False)
     for column, (ours, theirs) in enumerate(names):
         if ours != theirs:
             raise ValueError(
                 f"{name}: column {column} is {ours!r}; expected {theirs!r}, as in the first source; "
-                "choose the columns of each source in the same order"
+                'choose the columns of each source in the same order, or columns="union"'
             )
 
 

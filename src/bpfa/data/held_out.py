@@ -12,6 +12,7 @@ from bpfa._support.checks import Array, check_instance, check_mask, check_number
 from bpfa._support.philox import Stream
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows
+from bpfa.data.shuffle import sample_ids
 
 __all__ = ["FewHeldOutRows", "HeldOutRows", "MaskedRows", "RowsWithHeldOut"]
 
@@ -41,6 +42,10 @@ class RowsWithHeldOut(MappedRows):
         >>> rows.mask(rows.rows.read(0, 1))
         array([[ True, False]])
         """
+
+    def ids_with_held_out(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the sorted ids of at most n random rows, most of which have an entry that is held out."""
+        return sample_ids(self, n, rng)
 
     def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:
         """Return the rows without the held-out entries, all their values, and which entries are held out.
@@ -160,6 +165,11 @@ class FewHeldOutRows(RowsWithHeldOut):
         if spared is not None:
             ids, columns = ids[~spared[columns]], columns[~spared[columns]]
         self._ids, self._columns = ids, columns
+
+    def ids_with_held_out(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the sorted ids of at most n random rows in which a place was drawn."""
+        ids = np.unique(self._ids)
+        return np.sort(rng.choice(ids, size=min(n, len(ids)), replace=False))
 
     def mask(self, batch: Batch) -> NDArray[np.bool_]:
         """Return which observed entries of a batch are held out."""

@@ -15,7 +15,7 @@ from bpfa.data.concat import ConcatRows
 from bpfa.data.formats.anndata import AnnDataRows
 from bpfa.data.formats.delimited import TextRows
 from bpfa.data.formats.fcs import FCSRows
-from bpfa.data.formats.files import existing_path, key_of_matrix, name_file_in_errors
+from bpfa.data.formats.files import FileRows, existing_path, key_of_matrix, name_file_in_errors
 from bpfa.data.formats.hdf5 import HDF5Rows
 from bpfa.data.formats.memmap import MemmapRows
 from bpfa.data.formats.parquet import ParquetRows
@@ -23,6 +23,7 @@ from bpfa.data.formats.sparse import SparseRows
 from bpfa.data.formats.tables import TableRows
 from bpfa.data.formats.text import TEXT_SUFFIXES, text_suffix
 from bpfa.data.formats.zarr import ZarrRows
+from bpfa.data.panels import PanelRows
 from bpfa.data.rows import ArrayRows, Rows, RowSource, as_source
 
 __all__ = ["as_rows", "open_rows"]
@@ -38,7 +39,7 @@ def open_rows(source: Any, **options: Any) -> RowSource:
 
     Parameters
     ----------
-    source : path, list of paths, or object
+    source : path, list of paths, or object; with `columns="union"`, list or dict of paths and objects
         The suffix of a path gives the kind of file: .npy, .npz, .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .h5,
         .hdf5, .h5ad, .zarr or .fcs. The rows of several files follow one another. An object may be an array,
         a `numpy.memmap`, a sparse matrix of SciPy, a data frame of pandas or polars, an `h5py.Dataset`, a
@@ -47,6 +48,12 @@ def open_rows(source: Any, **options: Any) -> RowSource:
         Depending on the kind of source:
 
         - `key`, the name of an array, for .npz, HDF5 and Zarr;
+        - `columns="union"` for several sources with different columns: they become one table with all columns
+          that any of them has. Columns are matched by name, and are missing in the sources that do not have
+          them. The sources may be paths, data frames, AnnData objects or results of `open_rows`, also as a
+          dict with a name for each.
+          `overlap` of the result reports which source has which columns (see `PanelRows`). By default, and
+          with `columns="exact"`, all sources must have the same columns;
         - `columns` and `exclude`, lists of names of columns to use and to leave out, and `index`, the columns
           with names of rows, for tables: .csv, .tsv, .parquet and data frames (see `TextRows`, `ParquetRows`
           and `TableRows`);
@@ -66,12 +73,21 @@ def open_rows(source: Any, **options: Any) -> RowSource:
     >>> matrix = sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])
     >>> open_rows(matrix, absent="zero").take(np.array([0])).values
     array([[0., 2.]])
+    >>> import pandas
+    >>> blood, marrow = pandas.DataFrame({"CD3": [1.0], "CD4": [2.0]}), pandas.DataFrame({"CD4": [3.0]})
+    >>> rows = open_rows({"blood": blood, "marrow": marrow}, columns="union")
+    >>> rows.column_names, rows.read(0, 2).observed
+    (['CD3', 'CD4'], array([[ True,  True],
+           [False,  True]]))
     >>> open_rows("a.doc")
     Traceback (most recent call last):
     ...
     ValueError: a.doc: suffix '.doc'; expected one of .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .hdf5 \
 .h5ad .zarr .fcs
     """
+    if isinstance(options.get("columns"), str) and options["columns"] in JOINS:
+        join = JOINS[options.pop("columns")]
+        return join(*_several(source, options))
     if _is_path(source):
         rows = _open(*_path_opener(source), source, options)
         if rows.reading is not None:
@@ -84,6 +100,44 @@ def open_rows(source: Any, **options: Any) -> RowSource:
     if isinstance(source, Rows):
         return _open("a source of rows", lambda rows: as_source("source", rows), source, options)
     return _open(*_object_opener(source), source, options)
+
+
+def _several(source: Any, options: dict[str, Any]) -> tuple[list[RowSource], list[str]]:
+    """Open several sources; return them and what errors and reports call them."""
+    named = source if isinstance(source, dict) else {}
+    sources = list(named.values()) if named else source if isinstance(source, (list, tuple)) else [source]
+    names = [str(name) for name in named] or [_name_of(each, i) for i, each in enumerate(sources)]
+    opened = []
+    for name, each in zip(names, sources, strict=True):
+        try:
+            opened.append(open_rows(each, **options))
+        except (ValueError, TypeError) as error:
+            if _is_path(each):
+                raise
+            # The error calls an object by what it is, and does not say which one of several it is.
+            raise type(error)(f"{name}: {error}") from error
+    return opened, _told_apart(names)
+
+
+def _name_of(source: Any, place: int) -> str:
+    if isinstance(source, FileRows | TextRows):
+        return source.name
+    return str(source) if _is_path(source) else f"panel {place}"
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Return names of which no two are equal.
+
+    Examples
+    --------
+    >>> _told_apart(["a.csv", "b.csv", "a.csv"])
+    ['a.csv (1)', 'b.csv', 'a.csv (3)']
+    """
+    return [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, start=1)]
+
+
+def _joined_exactly(sources: list[RowSource], names: list[str]) -> RowSource:
+    return ConcatRows(sources)
 
 
 def as_rows(data: Any, missing: Any = None) -> RowSource:
@@ -176,6 +230,10 @@ def _shapes_in_npz(file: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+JOINS: dict[str, Callable[[list[RowSource], list[str]], RowSource]] = {
+    "union": PanelRows,
+    "exact": _joined_exactly,
+}
 BY_SUFFIX: dict[str, Callable[..., RowSource]] = {
     ".npy": MemmapRows,
     ".npz": open_npz,

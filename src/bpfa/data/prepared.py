@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.data.batches import BatchedRows
 from bpfa.data.held_out import FewHeldOutRows, HeldOutRows, MaskedRows
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource
 from bpfa.data.scaling import StandardisedRows
@@ -49,8 +50,8 @@ class PreparedRows(RowSource):
 def prepared(rows: Rows) -> Rows:
     """Return the rows of an array with all that is done to them done once, if the array is small enough.
 
-    What is done is to standardise the columns and to hide some entries. Any other source is returned
-    unchanged.
+    What is done is to standardise the columns, to remove the effects of batches, and to hide some entries.
+    Any other source is returned unchanged.
 
     Examples
     --------
@@ -59,7 +60,7 @@ def prepared(rows: Rows) -> Rows:
     'PreparedRows'
     """
     origin: Any = rows
-    while type(origin) in (StandardisedRows, FewHeldOutRows, HeldOutRows, MaskedRows):
+    while type(origin) in (StandardisedRows, FewHeldOutRows, HeldOutRows, MaskedRows, BatchedRows):
         origin = origin.rows
     # Classes that are derived from these may return something else at every visit.
     if type(origin) is not ArrayRows or rows.n_rows * rows.n_columns > MOST_ENTRIES:

@@ -11,23 +11,22 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array, check_array, check_integer
 from bpfa.data import Batch
 from bpfa.estimator.frames import column_labels, frame, label_columns, ratio, rows_per_block
-from bpfa.estimator.transform import TransformMixin
+from bpfa.estimator.predicting import PredictionMixin
 from bpfa.prediction.draws import posterior_draws
-from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content, predict
 
 __all__ = ["calibration", "predictive_draws", "variance_explained"]
 
 
 def variance_explained(
-    model: TransformMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int
+    model: PredictionMixin, X: Any, held_out: Any, *, per_column: bool, n_draws: int, labels: Any = None
 ) -> Any:
     """Return the frame of `BPFA.variance_explained`."""
     # First the entries that the model sees while it predicts, then those that are hidden from it.
     n_entries, error, total = np.zeros((3, 2, len(model.scale_)))
     algorithm, stream = model._algorithm(), model._stream
-    missing = MissingPredictor(model.posterior_, algorithm, n_draws=n_draws, stream=stream)
-    hidden = model._hidden_entries(X, held_out)
+    missing = model._missing_predictor(n_draws)
+    hidden = model._hidden_entries(X, held_out, labels)
     for batch, truth, mask in hidden.blocks(rows_per_block(model), model._unit):
         seen = predict(model.posterior_, batch, algorithm, n_draws=n_draws, stream=stream).mean
         mean = np.where(batch.observed, seen, missing.predict(batch).mean)
@@ -48,20 +47,21 @@ def variance_explained(
 
 
 def calibration(
-    model: TransformMixin,
+    model: PredictionMixin,
     X: Any,
     held_out: Any,
     *,
     levels: Sequence[float] | Array,
     per_column: bool,
     n_draws: int,
+    labels: Any = None,
 ) -> Any:
     """Return the frame of `BPFA.calibration`."""
     n_draws = check_integer("n_draws", n_draws, low=1)
     chosen = _checked_levels(levels, n_draws)
     n_columns = len(model.scale_)
     n_entries, covered, width = np.zeros((3, len(chosen), n_columns))
-    hidden = model._hidden_entries(X, held_out)
+    hidden = model._hidden_entries(X, held_out, labels)
     for i, (batch, truth, mask) in enumerate(hidden.blocks(rows_per_block(model), model._unit)):
         # Rows without hidden entries need not be predicted. After a fit to a large table they are most.
         some = np.asarray(mask.any(axis=1))
@@ -90,7 +90,7 @@ def calibration(
 
 
 def predictive_draws(
-    model: TransformMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
+    model: PredictionMixin, batch: Batch, mask: NDArray[np.bool_], n_draws: int, block: int
 ) -> Array:
     """Draw some entries from their predictive distribution, noise included.
 
@@ -117,7 +117,9 @@ def predictive_draws(
         stream=model._stream.child("prediction"),
     )
     noise = model._stream.child("noise").generator(block)
-    return np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+    drawn = np.stack([noise.normal(draw.mean[mask], draw.g_o**-0.5) for draw in draws])
+    groups = model._group_predictor()
+    return drawn if groups is None else groups.draws(drawn, batch, mask, noise)
 
 
 def _some_rows(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:

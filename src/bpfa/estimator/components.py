@@ -5,36 +5,64 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpfa._support.checks import Array, check_integer, check_number
 from bpfa.data import sequential
 from bpfa.estimator.frames import column_labels, component_labels, frame, ratio, rows_per_block
 from bpfa.estimator.transform import TransformMixin
-from bpfa.prediction.predictions import row_weights
 
-__all__ = ["merge_report", "summary", "top_columns"]
+__all__ = ["merge_report", "summary", "top_columns", "variance_shares"]
+
+# How many columns stand for a component in a summary.
+N_LARGEST = 3
 
 
-def summary(model: TransformMixin, X: Any) -> Any:
+def summary(model: TransformMixin, X: Any, batch: Any = None) -> Any:
     """Return the frame of `BPFA.component_summary`."""
     phi = model.components_ / model.scale_
     columns = {
         "usage": model.component_probabilities_,
         "in_use": np.arange(len(phi)) < model.n_components_used_,
         "size": np.linalg.norm(phi, axis=1),
+        "variance_share": variance_shares(model),
+        "largest_columns": _largest_columns(phi, column_labels(model)),
     }
     if X is not None:
-        columns["variance_explained"] = _explained_by_each(model, X)
+        columns["variance_explained"] = _explained_by_each(model, X, batch)
     return frame(columns, index=component_labels(model), index_name="component")
 
 
-def _explained_by_each(model: TransformMixin, X: Any) -> Array:
+def variance_shares(model: TransformMixin) -> Array:
+    """Return the share of each component in the variance that all of them explain, of standardised columns.
+
+    The weights of all components have the same variance, which therefore cancels.
+    """
+    variances: Array = model.component_probabilities_ * ((model.components_ / model.scale_) ** 2).sum(axis=1)
+    return variances / (variances.sum() or 1.0)
+
+
+def _largest_columns(phi: Array, names: NDArray[Any]) -> list[str]:
+    """Return the columns with the largest loadings of each component, marked by a minus if negative.
+
+    Examples
+    --------
+    >>> _largest_columns(np.array([[0.1, -1.0, 2.0, 0.3]]), np.array(["CD3", "CD4", "CD8", "CD19"]))
+    ['CD8, -CD4, CD19']
+    """
+    largest = np.argsort(-np.abs(phi), axis=1, kind="stable")[:, :N_LARGEST]
+    return [
+        ", ".join(f"{'-' if row[d] < 0 else ''}{names[d]}" for d in columns)
+        for row, columns in zip(phi, largest, strict=True)
+    ]
+
+
+def _explained_by_each(model: TransformMixin, X: Any, labels: Any) -> Array:
     """Return by how much the squared error grows without each component, as a share of all squares."""
     phi, total = model.components_ / model.scale_, 0.0
     growth = np.zeros(len(phi))
-    for batch in sequential(model._standardised(X), block_rows=rows_per_block(model)):
-        x = row_weights(model.posterior_, batch, model._row_algorithm(), model._stream)
-        x = x[:, model._component_order]
+    for batch in sequential(model._standardised(X, batch=labels), block_rows=rows_per_block(model)):
+        x = model._row_weights(batch)
         values = batch.values * model.noise_ratio_
         residual = np.where(batch.observed, values - x @ phi, 0.0)
         # (r + x_k phi_k)^2 - r^2, summed over the observed entries

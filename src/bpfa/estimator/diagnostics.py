@@ -10,25 +10,27 @@ from sklearn.utils.validation import check_is_fitted
 from bpfa._support.checks import Array
 from bpfa.estimator import calibration, components
 from bpfa.estimator.frames import column_labels
+from bpfa.estimator.predicting import PredictionMixin
 from bpfa.estimator.residuals import residual_blocks, residual_moments
-from bpfa.estimator.transform import TransformMixin
 
 __all__ = ["DiagnosticsMixin", "column_labels", "residual_blocks"]
 
 
-class DiagnosticsMixin(TransformMixin):
+class DiagnosticsMixin(PredictionMixin):
     """Methods of `BPFA` that describe what it has learned. They return pandas frames and need pandas.
 
-    Components are listed as in `components_`, the most used one first. Standardised units are the units of
-    the data divided by `scale_`.
+    Components are listed as in `components_`: those in use first, and among them the one that explains most
+    variance. Standardised units are the units of the data divided by `scale_`.
     """
 
-    def component_summary(self, X: Any = None) -> Any:
+    def component_summary(self, X: Any = None, *, batch: Any = None) -> Any:
         """Describe every component: how much it is used, how large it is and, given data, what it explains.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows, optional
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
 
         Returns
         -------
@@ -38,6 +40,10 @@ class DiagnosticsMixin(TransformMixin):
             - `usage`: share of the rows of the fit that use it.
             - `in_use`: whether it counts in `n_components_used_`.
             - `size`: its norm in standardised units.
+            - `variance_share`: its share of the variance that all components explain together, in
+              standardised units, if they are independent. Components in use are sorted by it.
+            - `largest_columns`: names of the three columns with the largest standardised loadings, with a
+              minus in front of those whose loading is negative.
             - `variance_explained`, if X is given: by how much the squared error over the observed entries of
               X would grow if the component were taken out of the reconstruction by `transform`, with all
               other weights unchanged. It is a share of the sum of squares of these entries about `mean_`, in
@@ -50,10 +56,10 @@ class DiagnosticsMixin(TransformMixin):
         >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
         >>> model = BPFA(n_components=8, max_steps=50, random_state=0).fit(X)
         >>> model.component_summary(X).columns.tolist()
-        ['usage', 'in_use', 'size', 'variance_explained']
+        ['usage', 'in_use', 'size', 'variance_share', 'largest_columns', 'variance_explained']
         """
         check_is_fitted(self)
-        return components.summary(self, X)
+        return components.summary(self, X, batch)
 
     def top_columns(self, n: int = 10) -> Any:
         """List the columns with the largest loadings in every component.
@@ -114,7 +120,13 @@ class DiagnosticsMixin(TransformMixin):
         return components.merge_report(self, similarity)
 
     def variance_explained(
-        self, X: Any, held_out: Any = None, *, per_column: bool = False, n_draws: int = 20
+        self,
+        X: Any,
+        held_out: Any = None,
+        *,
+        batch: Any = None,
+        per_column: bool = False,
+        n_draws: int = 20,
     ) -> Any:
         """Compute how much variance the model explains, of entries that it sees and of held-out entries.
 
@@ -136,6 +148,8 @@ class DiagnosticsMixin(TransformMixin):
         held_out : boolean array-like, optional
             True at the entries to hide from the model while it predicts them. By default they are those of
             `score`: what the fit has held out, or a tenth of the entries of new rows.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
         per_column : bool
             Return a row for every column of the data, instead of all columns together.
         n_draws : int
@@ -164,13 +178,16 @@ class DiagnosticsMixin(TransformMixin):
         ['observed', 'held out']
         """
         check_is_fitted(self)
-        return calibration.variance_explained(self, X, held_out, per_column=per_column, n_draws=n_draws)
+        return calibration.variance_explained(
+            self, X, held_out, per_column=per_column, n_draws=n_draws, labels=batch
+        )
 
     def calibration(
         self,
         X: Any,
         held_out: Any = None,
         *,
+        batch: Any = None,
         levels: Sequence[float] | Array = (0.5, 0.8, 0.95),
         per_column: bool = False,
         n_draws: int = 99,
@@ -190,6 +207,8 @@ class DiagnosticsMixin(TransformMixin):
         held_out : boolean array-like, optional
             True at the entries to hide from the model while it predicts them. By default they are those of
             `score`: what the fit has held out, or a tenth of the entries of new rows.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
         levels : sequence of float
             Nominal probabilities of the central intervals.
         per_column : bool
@@ -221,10 +240,10 @@ class DiagnosticsMixin(TransformMixin):
         """
         check_is_fitted(self)
         return calibration.calibration(
-            self, X, held_out, levels=levels, per_column=per_column, n_draws=n_draws
+            self, X, held_out, levels=levels, per_column=per_column, n_draws=n_draws, labels=batch
         )
 
-    def residuals(self, X: Any) -> Any:
+    def residuals(self, X: Any, *, batch: Any = None) -> Any:
         """Check for every column whether what the model leaves unexplained looks like normal noise.
 
         A residual is an entry minus its reconstruction, divided by the standard deviation of the noise, all
@@ -234,6 +253,8 @@ class DiagnosticsMixin(TransformMixin):
         Parameters
         ----------
         X : array-like, frame, AnnData, or Rows
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`.
 
         Returns
         -------
@@ -252,4 +273,4 @@ class DiagnosticsMixin(TransformMixin):
         np.int64(500)
         """
         check_is_fitted(self)
-        return residual_moments(self, X)
+        return residual_moments(self, X, batch)

@@ -9,37 +9,29 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
-from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.estimator.diagnostics import DiagnosticsMixin
-from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit
+from bpfa.estimator.findings import Findings
+from bpfa.estimator.grouping import check_groups, with_like_rows
+from bpfa.estimator.inputs import new_table, warn_of_empty_columns
 from bpfa.estimator.model_file import write_outcome
 from bpfa.estimator.overwriting import check_checkpoint, warn_of_replacement
 from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_constraints
-from bpfa.estimator.planning import column_scale, look_at, plan_first_part, plan_next_part
+from bpfa.estimator.partial_fit import PartialFitMixin
+from bpfa.estimator.planning import look_at
 from bpfa.estimator.publishing import publish
 from bpfa.estimator.resuming import saved_fit
 from bpfa.estimator.saving import SavingMixin
 from bpfa.estimator.sides import PLANS, chosen_side
 from bpfa.fitting.checkpoint import Checkpoint, as_checkpoint
 from bpfa.fitting.run import Callback, Outcome, run
-from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
 
 __all__ = ["BPFA"]
 
 
-def _learns_by_steps(model: BPFA) -> bool:
-    """Return whether the algorithm can learn from a part of the rows at a time."""
-    if model.algorithm == "gibbs":
-        raise AttributeError("algorithm='gibbs' needs all rows at once: use fit")
-    return True
-
-
-class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
+class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     """Beta process factor analysis: each row is a weighted sum of a few features out of many, plus noise.
 
     The model learns the features, how many of them the data needs, which features each row uses and with what
@@ -68,6 +60,13 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         many rows as columns, or fewer than 20 rows. Otherwise both are fitted to a part of the table, and the
         one that predicts hidden entries better is taken; the logger "bpfa" reports which. `partial_fit` and
         "gibbs" support only "rows". Loadings are sparsest with `init="random"`.
+    prefer : {"prediction", "balance", "readability"}, default="prediction"
+        What the fit is to be best at. With "prediction" rows may use all features if that predicts best.
+        The others are for features to be read. "balance" starts from rotated components (`init` is "varimax"
+        and `dropout` 0.02, unless you set them), of which the data then decides how many a row uses; this
+        costs little prediction. "readability" adds a prior for few features in a row. In both cases the
+        number of features does not depend on `random_state`, and `transform` returns zero where a row uses a
+        feature with a probability below 1/2.
     features : {"auto", "joint", "factorised"}, default="auto"
         Form of the posterior of the features. "joint" keeps the dependence between features, which takes
         n_columns x K x K numbers; "factorised" treats them as independent. "auto" is "joint" if these numbers
@@ -82,9 +81,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         Number of rows in a step; by default 1024, or all rows if there are fewer.
     max_epochs : float, optional
         Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
-        a fit makes 10 passes, but at least 100 steps if all features start as principal components and
-        `revise` is off, 500 steps if the data asked for the start "common" (see `init`), and 2000 steps
-        otherwise. "gibbs" makes 100 sweeps.
+        a fit makes 10 passes, but at least 100 steps if all features start as principal or rotated components
+        and `revise` is off (200 from "varimax"), 20 steps if in addition a trial found that rows use all
+        features (see `init`), 500 steps if the data asked for the start "common", and 2000 steps otherwise.
+        With sparse columns there are fewer steps from components. "gibbs" makes 100 sweeps.
     max_steps : int, optional
         Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
         is reached.
@@ -103,22 +103,24 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         entries are chosen anew in every step; features and noise still learn from all entries. This keeps
         features from fitting single entries if each row uses a few of many features; if rows use most
         features, it makes the model worse. By default 0.1 with the start "common" if the data asked for it
-        (see `init`), and 0 otherwise.
+        (see `init`), 0.02 with `prefer="balance"` or "readability", and 0 otherwise.
     n_sweeps : int, default=10
         Number of sweeps over the features in a step, for the variational algorithms (those whose names begin
         with "titsias" or "mf").
-    init : {"auto", "principal", "rotated", "common", "random", "data", "gibbs"}, default="auto"
+    init : {"auto", "principal", "rotated", "varimax", "common", "random", "data", "gibbs"}, default="auto"
         Values that the features start from:
 
         - "principal": principal components of the data. If there are more than two features for every three
           columns, this is the same as "common".
         - "rotated": principal components, rotated so that each row uses few of them.
+        - "varimax": principal components, rotated so that each row has few large weights (varimax).
         - "common": the principal components with more than twice the average variance, and draws from the
           prior for all other features.
         - "random": draws from the prior.
         - "data": rows of the data.
         - "gibbs": the result of a short run of the Gibbs sampler on a sample of the rows.
-        - "auto": "principal". But if `n_components` is not given either, `fit` tries whether rows use only
+        - "auto": "varimax" if `prefer` is "balance" or "readability", and "principal" otherwise. But if
+          `n_components` is not given either and `prefer` is "prediction", `fit` tries whether rows use only
           some of the features: it takes "rotated", or "common" with more features than columns, if a short
           fit from there, on a sample of the rows, predicts hidden entries clearly better than factor
           analysis. It tries this only for "gibbs-ssvi" without factorised features and without `revise`, for
@@ -147,6 +149,14 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         score. The number of features is then determined by the fit, up to `n_components` or, if that is not
         given, up to two for every three columns and at most 256. It needs `held_out`, and is not available
         for "gibbs".
+    groups : bool or "auto", default="auto"
+        Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it as well. "auto"
+        does so if hidden entries are clearly more probable then, which the logger "bpfa" reports: those that
+        the fit has held out or, if there are none, up to a tenth of the entries, which are hidden from a
+        further fit. Groups need 2 to 256 columns, and are not available in `partial_fit`.
+    group_rows : int, default=20000
+        How many rows of the fit are kept, at random, to find like rows among. `save` leaves them out unless
+        it is asked to include them.
     total_rows : int, optional
         For `partial_fit`: number of rows of the whole stream, which determines how much the data counts
         relative to the prior. By default the number of rows seen so far.
@@ -168,14 +178,16 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
     Attributes
     ----------
     components_ : array, shape (K, n_columns)
-        Features in the units of the data: those in use first, the most used one at the top.
+        Features in the units of the data: those in use first, and among them the one at the top that explains
+        most of the variance of the standardised columns. The largest loading of each, in units of `scale_`,
+        is positive.
     component_probabilities_ : array, shape (K,)
         Share of the rows that use each feature; nearly 1 with sparse columns.
     loading_probabilities_ : array, shape (K, n_columns)
         With sparse columns only: the probability that a column uses a feature.
     n_components_used_ : int
         Number of features in use: more than one row in a thousand, and more than one row, uses them, and
-        what they add to such a row stands out from the noise.
+        they stand out from the noise. There may be more components than these, if they predict better.
     noise_std_ : array, shape (n_columns,)
         Standard deviation of the noise in the units of the data. It is 0 for a column that was constant in
         the fit, and NaN for a column that had no observed entry.
@@ -183,6 +195,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         Mean and standard deviation of every column, which `standardize` removes; 0 and 1 if it is off.
     noise_ratio_ : array, shape (n_columns,)
         Noise of every column relative to the others, in units of `scale_`; the mean of the squares is 1.
+    groups_ : GroupMixture or None
+        The sizes, priors and weights of the groups of like rows; None if the features predict alone.
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and
@@ -202,6 +216,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         features are in an order of their own.
     settings_ : Settings
         The values that were used for the parameters, including those that were derived from the data.
+    batch_effects_ : BatchEffects
+        After a fit with `batch` only: `labels` of the batches, `offset` and `offset_std` of every batch and
+        column, `between_std` of every column (how much batches differ) and noise `scale` of every batch.
+        `batch_effects_.to_pandas()` is a table of them.
     n_features_in_ : int
         Number of columns of the data.
     feature_names_in_ : array of str
@@ -231,6 +249,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         *,
         algorithm: str = DEFAULTS.algorithm,
         sparse: str = DEFAULTS.sparse,
+        prefer: str = DEFAULTS.prefer,
         features: str = DEFAULTS.features,
         weight_precision: str = DEFAULTS.weight_precision,
         priors: Priors | None = DEFAULTS.priors,
@@ -250,6 +269,8 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         held_out: float | str = DEFAULTS.held_out,
         patience: int | None = DEFAULTS.patience,
         revise: bool = DEFAULTS.revise,
+        groups: bool | str = DEFAULTS.groups,
+        group_rows: int = DEFAULTS.group_rows,
         total_rows: int | None = DEFAULTS.total_rows,
         sparse_output: bool = DEFAULTS.sparse_output,
         device: str = DEFAULTS.device,
@@ -260,17 +281,14 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.n_components = n_components
         self.algorithm = algorithm
         self.sparse = sparse
+        self.prefer = prefer
         self.features = features
         self.weight_precision = weight_precision
         self.priors = priors
         self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.max_steps = max_steps
-        self.max_time = max_time
-        self.step_delay = step_delay
-        self.step_decay = step_decay
-        self.burn_in = burn_in
-        self.n_samples = n_samples
+        self.max_epochs, self.max_steps, self.max_time = max_epochs, max_steps, max_time
+        self.step_delay, self.step_decay = step_delay, step_decay
+        self.burn_in, self.n_samples = burn_in, n_samples
         self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init
@@ -279,10 +297,10 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.held_out = held_out
         self.patience = patience
         self.revise = revise
+        self.groups, self.group_rows = groups, group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
-        self.device = device
-        self.n_jobs = n_jobs
+        self.device, self.n_jobs = device, n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -292,6 +310,7 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         y: Any = None,
         *,
         missing: Any = None,
+        batch: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: bool | str | os.PathLike[str] = False,
@@ -309,6 +328,11 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row: labels, such as the day or the plate of a measurement, or the name of a
+            column of obs if X is AnnData. Every batch gets an offset in every column and a noise scale, which
+            are removed before rows are compared (see `batch_effects_`). Both are shrunk towards those of all
+            batches by as much as the number of rows of a batch demands.
         callbacks : sequence of callables
             Each is called with the `Progress` and the `History` after every step. If one of them returns a
             true value, the fit ends.
@@ -327,52 +351,22 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing), saved_fit(resume, checkpoint)
+        table, resumed = new_table(self, X, missing, batch), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(parameters.n_jobs)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
+        check_groups(table.rows, parameters)
         with limited_threads(n_jobs), one_blas_thread():
             seen = look_at(table, parameters, resumed)
-            side = chosen_side(seen, parameters, resumed, n_jobs)
-            plan = PLANS[side](seen, parameters, resumed, n_jobs)
+            warn_of_empty_columns(seen.visible.scale, table.names)
+            found = Findings(seen, parameters, n_jobs)
+            plan = PLANS[chosen_side(found, resumed)](found, resumed)
             save = None if checkpoint is None else partial(write_outcome, checkpoint.path, self.get_params())
             outcome = run(
                 plan, callbacks=callbacks, verbose=parameters.verbose, checkpoint=checkpoint, save=save
             )
-        return self._publish(outcome)
-
-    @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
-        """Learn from more rows, in a single pass over them with a step for every `batch_size` rows.
-
-        The first call determines everything that later calls keep: the columns, their mean, scale and
-        relative noise, and the number of features. The sparse start (see `init`) is not tried, because it
-        needs more steps than a single pass has.
-
-        Parameters
-        ----------
-        X : array-like, frame, AnnData, or Rows
-        y : ignored
-        missing : boolean array-like, optional
-            True at entries that are missing, in addition to those that are NaN.
-
-        Returns
-        -------
-        self
-        """
-        parameters = check_parameters(self.get_params())
-        n_jobs = check_jobs(parameters.n_jobs)
-        with limited_threads(n_jobs), one_blas_thread():
-            if hasattr(self, "_outcome"):
-                check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
-                rows = rows_like_those_of_the_fit(self, X, missing)
-                plan = plan_next_part(rows, parameters, self._outcome, n_jobs)
-            else:
-                table = new_table(self, X, missing)
-                scale = column_scale(table.rows, standardize=parameters.standardize)
-                plan = plan_first_part(table, scale, parameters, n_jobs)
-            outcome = run(plan)
+            outcome = with_like_rows(outcome, seen, parameters, n_jobs)
         return self._publish(outcome)
 
     def _publish(self, outcome: Outcome) -> Self:
@@ -381,9 +375,3 @@ class BPFA(SavingMixin, DiagnosticsMixin, BaseEstimator):
         if outcome.error is not None:
             raise outcome.error
         return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, HeldOutRows, RowSource, StandardisedRows
+from bpfa.data.batches import BatchedRows
 from bpfa.data.held_out import MaskedRows, RowsWithHeldOut
 from bpfa.estimator.visible import held_out_rows
 from bpfa.fitting.data_digest import data_digest
@@ -91,6 +92,12 @@ class HiddenEntries:
             # If the user says which entries to hide, the fit may have seen the rest of these rows.
             compared, known = sketch.compared(whole.values, whole.observed, mask if self._masked else True)
             self._n_compared, self._n_known = self._n_compared + compared, self._n_known + known
+
+    def scales(self, ids: NDArray[np.int64]) -> Array:
+        """Return the noise scales of the batches of some rows."""
+        if not isinstance(self._rows, BatchedRows):
+            return np.ones(len(ids))
+        return self._rows.effects.scales_of(self._rows.codes[ids])
 
     @property
     def label(self) -> str:

@@ -97,7 +97,7 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             missing entries stay NaN.
         """
         check_is_fitted(self)
-        filled = self.model_.impute(rows_like_those_of_the_fit(self, X, missing))
+        filled = np.asarray(self.model_.impute(rows_like_those_of_the_fit(self, X, missing)))
         single = getattr(X, "dtype", None) == np.float32
         return array_like(filled.astype(np.float32 if single else np.float64, copy=False), X)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,12 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from bpfa._support.checks import Array
+from bpfa._support.optional import library
 from bpfa.backends.registry import array_like, as_rows, on_device
-from bpfa.data import ArrayRows, Rows, RowSource
+from bpfa.data import ArrayRows, PanelRows, Rows, RowSource
 from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
+from bpfa.estimator.batching import labelled_batches
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
 
@@ -27,9 +30,11 @@ class Table(NamedTuple):
 
     rows: RowSource
     names: NDArray[Any] | None
+    batches: tuple[tuple[Hashable, ...], NDArray[np.int64]] | None = None
+    """The labels of batches, and for each row the number of its batch."""
 
 
-def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
+def new_table(estimator: Any, X: Any, missing: Any = None, batch: Any = None) -> Table:
     """Check the data of a new fit, and return it. The estimator is not changed.
 
     Parameters
@@ -40,7 +45,16 @@ def new_table(estimator: Any, X: Any, missing: Any = None) -> Table:
         Arrays and frames are checked by scikit-learn, all other sources by `as_rows`.
     missing : boolean array-like, optional
         True at entries that are missing, in addition to those that are NaN.
+    batch : sequence, or str, optional
+        The batch of every row, or the name of a column of obs.
     """
+    table = _unlabelled_table(estimator, X, missing)
+    if batch is None:
+        return table
+    return table._replace(batches=labelled_batches(X, batch, table.rows.n_rows))
+
+
+def _unlabelled_table(estimator: Any, X: Any, missing: Any) -> Table:
     if _is_source(X):
         rows = as_rows(X, missing)
         names = rows.column_names
@@ -63,7 +77,7 @@ def warn_of_empty_columns(scale: Scale, names: NDArray[Any] | None) -> None:
         f"X: no entry of column{'s' * (len(places) > 1)} {', '.join(listed)}{more} is observed; "
         "impute leaves NaN there",
         # The line that called `fit` or `partial_fit`.
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
@@ -71,6 +85,9 @@ def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> R
     """Check data for a fitted estimator, which must have the columns of the fit, and return its rows."""
     if _is_source(X):
         rows = as_rows(X, missing)
+        names = getattr(estimator, "feature_names_in_", None)
+        if isinstance(rows, PanelRows) and names is not None:
+            rows = rows.with_columns([str(name) for name in names])
         _check_columns(estimator, rows)
         return rows
     # Only a fit needs an observed entry: rows whose missing entries are to be filled in may have none.
@@ -95,11 +112,11 @@ def _checked_array(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 def _refuse_text(X: Any) -> None:
     """Refuse data with a column that does not hold numbers; scikit-learn does not say which column it is."""
-    library = type(X).__module__.split(".")[0]
-    if library in ("pandas", "polars"):
+    kind = type(X).__module__.split(".")[0]
+    if kind in ("pandas", "polars"):
         for label, place in entries_that_are_no_numbers(X, list(X.columns)).items():
             without = f"X.drop(columns={[label]!r}) or X.set_index({label!r})"
-            without = without if library == "pandas" else f"X.drop({label!r})"
+            without = without if kind == "pandas" else f"X.drop({label!r})"
             shown = "" if place is None else f" ({place})"
             raise ValueError(
                 f"X: column {label!r} is not numbers{shown}; expected numbers, such as {without}"
@@ -124,8 +141,8 @@ def _is_source(X: Any) -> bool:
     """Return whether X is a source of rows, or is turned into one without becoming an array first."""
     if isinstance(X, (Rows, np.memmap, np.ma.MaskedArray)):
         return True
-    library = type(X).__module__.split(".")[0]
-    return library in ("anndata", "h5py", "zarr") or sparse.issparse(X) or on_device(X) is not None
+    kind = type(X).__module__.split(".")[0]
+    return kind in ("anndata", "h5py", "zarr") or sparse.issparse(X) or on_device(X) is not None
 
 
 def _check_columns(estimator: Any, rows: RowSource) -> None:
@@ -145,11 +162,26 @@ def _check_columns(estimator: Any, rows: RowSource) -> None:
         )
 
 
-def like_input(values: Array | NDArray[Any], X: Any) -> Any:
-    """Return a rows x columns array as a frame if X is one, and otherwise as an array where X is stored."""
-    library = type(X).__module__.split(".")[0]
-    if library == "pandas":
+def like_input(values: Array | NDArray[Any], X: Any, rows: RowSource) -> Any:
+    """Return a rows x columns array as a frame if X is one, and otherwise as an array where X is stored.
+
+    Panels, whose columns are matched by name, become a frame of pandas with all columns.
+
+    Parameters
+    ----------
+    values : array
+    X : array-like, frame, Rows, AnnData, ...
+    rows : RowSource
+        The rows of X, with the columns of the fit.
+    """
+    if isinstance(rows, PanelRows):
+        pandas = library("pandas", "tables", purpose="a frame of several panels needs pandas")
+        names = rows.row_names()
+        index = None if names is None else names.to_pandas()
+        return pandas.DataFrame(values, index=index, columns=rows.column_names)
+    kind = type(X).__module__.split(".")[0]
+    if kind == "pandas":
         return type(X)(values, index=X.index, columns=X.columns)
-    if library == "polars":
+    if kind == "polars":
         return type(X)(values, schema=X.columns)
     return array_like(values, X)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.data.batches import BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.overwriting import check_replaceable
@@ -18,16 +19,25 @@ from bpfa.fitting.history import History
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.priors import Priors
+from bpfa.model.row_groups import KeptRows
+from bpfa.prediction.groups import GroupMixture, LikeRows
 
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
+BATCHES, KEPT = "batches.", "kept."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
 
-def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], outcome: Outcome) -> None:
+def write_outcome(
+    path: str | os.PathLike[str],
+    parameters: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    with_rows: bool = False,
+) -> None:
     """Save a model together with the parameters of its estimator.
 
     Parameters
@@ -37,6 +47,8 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
     parameters : mapping
         As `BPFA.get_params` returns them.
     outcome : Outcome
+    with_rows : bool
+        Whether the rows of the fit that were kept to find like rows among are written as well.
     """
     check_replaceable(path)
     posterior_arrays, posterior = pack_posterior(outcome.posterior)
@@ -57,6 +69,12 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         arrays["spared"] = outcome.spared
     if outcome.loading_probabilities is not None:
         arrays[PROBABILITIES] = outcome.loading_probabilities
+    if outcome.batches is not None:
+        fields = asdict(outcome.batches)
+        arrays |= {BATCHES + name: array for name, array in fields.items() if name != "labels"}
+    like_rows = outcome.like_rows
+    if with_rows and like_rows is not None and like_rows.kept is not None:
+        arrays |= {KEPT + "values": like_rows.kept.values, KEPT + "variance": like_rows.kept.variance}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -69,6 +87,9 @@ def write_outcome(path: str | os.PathLike[str], parameters: Mapping[str, Any], o
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
         "data_digest": outcome.data_digest,
+        "notes": outcome.notes,
+        "batches": None if outcome.batches is None else list(outcome.batches.labels),
+        "groups": None if like_rows is None else asdict(like_rows.mixture),
     }
     write_model(path, arrays, document)
 
@@ -89,6 +110,7 @@ def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]
 
 def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outcome:
     last, names, sketch = document["last"], document["columns"], _part(arrays, SKETCH)
+    labels = document.get("batches")
     return Outcome(
         settings=Settings.from_document(document["settings"]),
         scale=Scale(
@@ -110,7 +132,17 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
         spared=arrays.get("spared"),
         loading_probabilities=arrays.get(PROBABILITIES),
+        notes=document.get("notes"),
+        batches=None if labels is None else BatchEffects(labels=tuple(labels), **_part(arrays, BATCHES)),
+        like_rows=_like_rows(_part(arrays, KEPT), document.get("groups")),
     )
+
+
+def _like_rows(arrays: dict[str, NDArray[Any]], mixture: dict[str, Any] | None) -> LikeRows | None:
+    if mixture is None:
+        return None
+    kept = KeptRows(arrays["values"], arrays["variance"]) if arrays else None
+    return LikeRows(GroupMixture(**{name: tuple(values) for name, values in mixture.items()}), kept)
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from bpfa._support.parameters import (
     Boolean,
+    BooleanOrAuto,
     Choice,
     Instance,
     Integer,
@@ -34,6 +35,7 @@ from bpfa.inference.training import INITIALISERS
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import WEIGHT_PRECISIONS
 from bpfa.model.priors import Priors
+from bpfa.selection.preferences import PREFERENCES, Preference
 
 __all__ = [
     "DEFAULTS",
@@ -73,6 +75,11 @@ class Parameters:
     algorithm: str = declared("gibbs-ssvi", Choice(tuple(ALGORITHMS)), "Inference algorithm.")
     sparse: str = declared(
         "auto", Choice(("auto", *SPARSE)), "What uses a few of the features: every row, or every column."
+    )
+    prefer: str = declared(
+        "prediction",
+        Choice(tuple(PREFERENCES)),
+        "What the fit is to be best at: predicting entries, being read, or both in balance.",
     )
     features: str = declared("auto", Choice(("auto", *FEATURES)), "Form of the posterior of the features.")
     weight_precision: str = declared(
@@ -121,6 +128,12 @@ class Parameters:
     revise: bool = declared(
         False, Boolean(), "Drop, merge and add features where that improves the held-out scores."
     )
+    groups: bool | str = declared(
+        "auto", BooleanOrAuto(), "Whether rows are predicted by rows like them, as well as by the features."
+    )
+    group_rows: int = declared(
+        20_000, Integer(low=1), "How many rows of the fit are kept to find like rows among."
+    )
     total_rows: int | None = declared(
         None, Integer(low=1), "Number of rows of the whole stream, for partial_fit."
     )
@@ -142,6 +155,11 @@ class Parameters:
     def open_start(self) -> bool:
         """Whether the start of the features is left to the data."""
         return self.init == "auto"
+
+    @property
+    def preference(self) -> Preference:
+        """The settings that follow from what the fit is to be best at."""
+        return PREFERENCES[self.prefer]
 
     @property
     def scored_share(self) -> float:
@@ -222,6 +240,8 @@ def constraints_of(kind: Kind) -> list[Any]:
         return [StrOptions(set(kind.names))]
     if isinstance(kind, Boolean):
         return ["boolean"]
+    if isinstance(kind, BooleanOrAuto):
+        return ["boolean", StrOptions({"auto"})]
     if isinstance(kind, Threads):
         return [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left")]
     if isinstance(kind, Seed):

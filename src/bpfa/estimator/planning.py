@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bpfa._support.philox import Stream
 from bpfa.backends.registry import check_device
 from bpfa.data import Rows, RowSource, ShuffledEpochs, SinglePass, StandardisedRows
+from bpfa.data.batches import BatchedRows, BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
-from bpfa.estimator.inputs import Table, warn_of_empty_columns
+from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.resuming import Resumed
-from bpfa.estimator.visible import Visible, column_scale, sketch_after, visible_rows, with_default_share
+from bpfa.estimator.visible import (
+    Visible,
+    column_scale,
+    held_out_rows,
+    sketch_after,
+    visible_rows,
+    with_default_share,
+)
 from bpfa.fitting.data_digest import data_digest, digest_sample
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing, held_out_sample
@@ -24,8 +33,13 @@ from bpfa.inference.settings import Settings
 from bpfa.inference.starts import principal_alone
 from bpfa.model.priors import as_priors
 from bpfa.selection import defaults
+from bpfa.selection.batch_effects import batch_effects
 from bpfa.selection.column_noise import column_noise
+from bpfa.selection.preferences import sparser_priors
 from bpfa.selection.start_choice import Start, choose_start
+
+if TYPE_CHECKING:
+    from bpfa.estimator.findings import Findings
 
 __all__ = [
     "Seen",
@@ -65,12 +79,13 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
         step_delay=parameters.step_delay,
         step_decay=parameters.step_decay,
-        init="principal" if parameters.open_start else parameters.init,
+        init=parameters.preference.init if parameters.open_start else parameters.init,
         noise="columns" if parameters.noise == "auto" else parameters.noise,
         held_out=parameters.scored_share,
         options=_local_options(parameters, method),
         device=check_device(parameters.device),
         key=parameters.key(),
+        prefer=parameters.prefer,
     )
 
 
@@ -92,18 +107,39 @@ def completed_settings(
         view = ALGORITHMS[settings.algorithm].view
         features = defaults.default_features(view, start.n_features, n_columns)
     options = settings.options
-    if parameters.dropout is None and _sparse_by_choice_of_data(parameters, start.init):
-        options = options | {"dropout": defaults.SPARSE_DROPOUT}
+    if parameters.dropout is None and settings.algorithm == "gibbs-ssvi":
+        sparse = _sparse_by_choice_of_data(parameters, start.init)
+        dropout = defaults.SPARSE_DROPOUT if sparse else parameters.preference.dropout
+        options = options | {"dropout": dropout}
+    priors = settings.priors
+    if parameters.preference.rows_without_features:
+        rows_without_features = parameters.preference.rows_without_features
+        priors = sparser_priors(priors, rows_without_features, n_rows, start.n_features)
     most = 0
     if parameters.revise:
         by_shape = defaults.most_components(n_rows, n_columns)
         most = by_shape if parameters.n_components is None else start.n_features
-    return replace(settings, **start._asdict(), features=features, most_features=most, options=options)
+    return replace(
+        settings,
+        **start._asdict(),
+        features=features,
+        most_features=most,
+        options=options,
+        priors=priors,
+    )
 
 
 def _sparse_by_choice_of_data(parameters: Parameters, init: str) -> bool:
     """Return whether the sparse start was chosen because of the data, not by the user."""
     return init == "common" and parameters.open_start
+
+
+def _start_is_open(parameters: Parameters) -> bool:
+    """Return whether a trial is to decide if rows use only some of the features."""
+    # The benefit of the sparse start has been measured for fits of this kind only.
+    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
+    open_to_data = parameters.n_components is None and parameters.open_start
+    return open_to_data and measured_kind and not (parameters.revise or parameters.preference.reads)
 
 
 def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> Limits:
@@ -121,10 +157,18 @@ def fit_limits(parameters: Parameters, settings: Settings, n_rows: int, n_column
 def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_columns: int) -> int:
     if settings.algorithm == "gibbs":
         return defaults.SWEEPS
-    principal = settings.init in ("principal", "rotated") and principal_alone(settings.n_features, n_columns)
+    components = settings.init in ("principal", "rotated", "varimax")
+    principal = components and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
-        fewest = defaults.PRINCIPAL_STEPS
+        tried = defaults.start_is_tried(n_rows, settings.n_features, n_columns)
+        found_dense = settings.init == "principal" and _start_is_open(parameters) and tried
+        fewest = defaults.DENSE_STEPS if found_dense else defaults.PRINCIPAL_STEPS
+        if settings.init == "varimax":
+            fewest = defaults.READABLE_STEPS
+        if settings.sparse == "columns":
+            rotated = settings.init != "principal"
+            fewest = defaults.column_steps(n_rows, settings.batch_size, rotated=rotated)
     elif _sparse_by_choice_of_data(parameters, settings.init):
         fewest = defaults.SPARSE_STEPS
     return defaults.default_steps(n_rows, settings.batch_size, fewest)
@@ -137,6 +181,7 @@ class Seen(NamedTuple):
     settings: Settings
     digest: str
     visible: Visible
+    batches: BatchEffects | None = None
 
 
 def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Seen:
@@ -156,25 +201,27 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
         settings = replace(settings, key=resumed.outcome.settings.key)
     if parameters.held_out == "auto":
         settings = with_default_share(settings, table.rows, sample)
+    batches = None
+    if table.batches is not None:
+        # Entries that are held out do not help to find the effects of batches either.
+        shown = held_out_rows(table.rows, settings) or table.rows
+        batches = batch_effects(shown, *table.batches, settings.stream.child("batches"))
+        table = table._replace(rows=BatchedRows(table.rows, batches, table.batches[1]))
     visible = visible_rows(table.rows, settings, standardize=parameters.standardize)
-    warn_of_empty_columns(visible.scale, table.names)
-    return Seen(table, settings, data_digest(table.rows, sample), visible)
+    return Seen(table, settings, data_digest(table.rows, sample), visible, batches)
 
 
-def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None) -> Plan:
+def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
     """Return the plan of a fit to a whole data set.
 
     Parameters
     ----------
-    seen : Seen
-        As returned by `look_at`.
-    parameters : Parameters
-        Checked parameters.
+    found : Findings
+        What is found out about the data set before the fit.
     resumed : Resumed or None
         A saved fit that this one continues.
-    n_jobs : int or None
-        Number of threads.
     """
+    seen, parameters = found.seen, found.parameters
     visible, scale, sketch, spared = seen.visible
     settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
     if resumed is not None:
@@ -183,23 +230,23 @@ def plan_fit(seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs
         settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
         scale, standing = resumed.scale, resumed.standing()
     else:
-        start = chosen_start(visible, scale, parameters, settings, n_rows, n_jobs, try_sparse=True)
+        start = found.start_of_rows
         settings = completed_settings(settings, parameters, start, n_rows, n_columns)
-        scale, standing = with_column_noise(visible, scale, settings), Standing()
-    rows = StandardisedRows(visible, scale.mean, scale.unit)
+        scale, standing = found.scale_with(start.n_features), Standing()
     return Plan(
-        rows=rows,
+        rows=StandardisedRows(found.linked, scale.mean, scale.unit),
         visits=ShuffledEpochs(settings.batch_size, settings.stream),
         settings=settings,
         limits=fit_limits(parameters, settings, n_rows, n_columns),
         scale=scale,
-        held_out=held_out_sample(rows, settings),
+        held_out=held_out_sample(StandardisedRows(visible, scale.mean, scale.unit), settings),
         standing=standing,
         column_names=seen.table.names,
         data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
-        n_jobs=n_jobs,
+        n_jobs=found.n_jobs,
+        batches=seen.batches,
     )
 
 
@@ -213,7 +260,6 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
         raise ValueError(
             "sparse='columns': partial_fit sees only a part of the rows; expected 'rows' or 'auto', or fit"
         )
-    warn_of_empty_columns(scale, table.names)
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
     settings = first_settings(parameters, total, n_columns)
@@ -245,6 +291,8 @@ def _plan_part(
     sketch: EntrySketch | None,
     n_jobs: int | None,
 ) -> Plan:
+    if parameters.groups is True:
+        raise ValueError("groups=True: partial_fit keeps no rows; expected 'auto' or False, or fit")
     rows = table.rows
     epochs = np.asarray(0.0 if standing.history is None else standing.history["epoch"]).ravel()
     visits = SinglePass(
@@ -278,20 +326,45 @@ def chosen_start(
     n_jobs: int | None,
     *,
     try_sparse: bool,
+    try_many: bool = True,
+    n_factors: int | None = None,
 ) -> Start:
-    """Return the number of features and their start: those that the user sets, or a choice by the data."""
+    """Return the number of features and their start: those that the user sets, or a choice by the data.
+
+    Parameters
+    ----------
+    visible : Rows
+        The data without the entries that are held out.
+    scale : Scale
+        Mean and scale of its columns.
+    parameters : Parameters
+    settings : Settings
+    n_rows : int
+        Number of rows of the whole data set.
+    n_jobs : int or None
+    try_sparse : bool
+        Whether sparse starts are tried, unless the user has chosen a start.
+    try_many : bool
+        Whether a start with more features than columns is one of them.
+    n_factors : int, optional
+        The number of common factors, if it is known already.
+    """
     if parameters.n_components is not None:
         return Start(parameters.n_components, settings.init)
-    # The benefit of the sparse start has been measured for fits of this kind only.
-    measured_kind = parameters.algorithm == "gibbs-ssvi" and parameters.features != "factorised"
     sparse_dropout = None
-    if try_sparse and parameters.open_start and measured_kind and not parameters.revise:
+    if try_sparse and _start_is_open(parameters):
         sparse_dropout = defaults.SPARSE_DROPOUT if parameters.dropout is None else parameters.dropout
+    if parameters.preference.reads:
+        # Fits that are to be read have the same number of features for every seed, so that their features
+        # can be compared.
+        settings = replace(settings, key=Stream.from_seed(0).key)
     return choose_start(
         StandardisedRows(visible, scale.mean, scale.scale),
         settings,
         defaults.most_components(n_rows, visible.n_columns),
+        n_factors=n_factors,
         sparse_dropout=sparse_dropout,
+        try_many=try_many,
         n_jobs=n_jobs,
     )
 

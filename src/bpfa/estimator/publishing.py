@@ -6,22 +6,38 @@ from typing import Any
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa.fitting.run import Outcome
+from bpfa.inference.sampler import ChainPosterior
 from bpfa.prediction.predictions import feature_means, feature_usage, features_in_use
+from bpfa.selection.preferences import PREFERENCES
 
 __all__ = ["fitted_attributes", "publish"]
 
 
 def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
-    """Return the fitted attributes of an estimator, with components sorted: those in use first."""
+    """Return the fitted attributes of an estimator, with components in order and signed.
+
+    Components in use come first, and among them those that explain most variance of the standardised columns.
+    The largest loading of every component is positive.
+    """
     posterior, scale = outcome.posterior, outcome.scale
-    usage = feature_usage(posterior)
+    usage = _usage(outcome)
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
     in_use = features_in_use(posterior)
-    order = np.lexsort((-usage, ~in_use))
-    optional = {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    means = feature_means(posterior)
+    standardised = means * scale.noise_ratio
+    # The weights of all features have the same variance, which therefore cancels.
+    order = np.lexsort((-usage * (standardised**2).sum(axis=1), ~in_use))
+    largest = np.abs(standardised).argmax(axis=1)[:, None]
+    signs = np.where(np.take_along_axis(standardised, largest, axis=1)[:, 0] < 0, -1.0, 1.0)[order]
+    optional: dict[str, Any] = (
+        {} if outcome.column_names is None else {"feature_names_in_": outcome.column_names}
+    )
     if outcome.loading_probabilities is not None:
         optional["loading_probabilities_"] = outcome.loading_probabilities[order]
+    if outcome.batches is not None:
+        optional["batch_effects_"] = outcome.batches
     return optional | {
         "n_features_in_": len(scale.mean),
         "settings_": outcome.settings,
@@ -34,18 +50,30 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
         "scale_": scale.scale,
         "noise_ratio_": scale.noise_ratio,
         "n_rows_seen_": outcome.n_rows_seen,
+        "groups_": None if outcome.like_rows is None else outcome.like_rows.mixture,
         "component_probabilities_": usage[order],
-        "components_": feature_means(posterior)[order] * scale.unit,
+        "components_": means[order] * signs[:, None] * scale.unit,
         "noise_std_": noise_std,
         "n_components_used_": int(in_use.sum()),
         "_component_order": order,
+        "_component_signs": signs,
     }
+
+
+def _usage(outcome: Outcome) -> Array:
+    """Return the share of the rows of the data that use each feature."""
+    usage = feature_usage(outcome.posterior)
+    if isinstance(outcome.posterior, ChainPosterior):
+        return usage
+    # The prior of a fit that is to be read counts further rows, which use no feature.
+    further = PREFERENCES[outcome.settings.prefer].rows_without_features
+    return np.minimum(usage * (1 + further), 1.0) if further else usage
 
 
 def publish(estimator: Any, outcome: Outcome) -> None:
     """Set all fitted attributes of an estimator at once, replacing those of an earlier fit."""
     attributes = fitted_attributes(outcome)
-    for name in ("feature_names_in_", "loading_probabilities_"):
+    for name in ("feature_names_in_", "loading_probabilities_", "batch_effects_"):
         if hasattr(estimator, name):
             delattr(estimator, name)
     # Needed by `save` and by later calls of `partial_fit`.

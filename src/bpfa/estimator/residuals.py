@@ -18,21 +18,23 @@ from bpfa.prediction.predictions import keyed_by_content
 __all__ = ["residual_blocks", "residual_moments"]
 
 
-def residual_blocks(model: TransformMixin, X: Any) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
+def residual_blocks(
+    model: TransformMixin, X: Any, batch: Any = None
+) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
     """Yield the residuals of a block of rows at a time, and which of their entries are observed.
 
     `BPFA.residuals` says what a residual is. It is 0 where the entry is missing.
     """
-    for batch in sequential(model._standardised(X), block_rows=rows_per_block(model)):
-        keyed, stream = keyed_by_content(batch), model._stream.child("residuals")
+    for block in sequential(model._standardised(X, batch=batch), block_rows=rows_per_block(model)):
+        keyed, stream = keyed_by_content(block), model._stream.child("residuals")
         [draw] = posterior_draws(model.posterior_, keyed, model._row_algorithm(), n_draws=1, stream=stream)
-        yield np.where(batch.observed, (batch.values - draw.mean) * draw.g_o**0.5, 0.0), batch.observed
+        yield np.where(block.observed, (block.values - draw.mean) * draw.g_o**0.5, 0.0), block.observed
 
 
-def residual_moments(model: TransformMixin, X: Any) -> Any:
+def residual_moments(model: TransformMixin, X: Any, batch: Any = None) -> Any:
     """Return the frame of `BPFA.residuals`."""
     n_entries, n_beyond, *powers = np.zeros((6, len(model.scale_)))
-    for residual, observed in residual_blocks(model, X):
+    for residual, observed in residual_blocks(model, X, batch):
         n_entries += observed.sum(axis=0)
         n_beyond += (np.abs(residual) > 3).sum(axis=0)
         for p, sums in enumerate(powers, start=1):

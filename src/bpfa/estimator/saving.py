@@ -26,14 +26,20 @@ class SavingMixin:
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """Return the parameters, as scikit-learn's BaseEstimator does."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, with_rows: bool = False) -> None:
         """Save the model with everything that is needed to use it and to continue its training.
+
+        If the model predicts rows by rows like them (see `groups`), it needs rows of the fit for that. They
+        are data, perhaps of people, and are saved only if `with_rows` is set.
 
         Parameters
         ----------
         path : path-like
             An existing model is replaced once the new one is complete. A FileExistsError is raised if a file
             of another kind is there.
+        with_rows : bool
+            Also save the rows of the fit that were kept to find like rows among. Without them the loaded
+            model predicts by its features alone, and gives a `RowsNotSavedWarning` when it does so.
 
         Examples
         --------
@@ -48,7 +54,7 @@ class SavingMixin:
         True
         """
         check_is_fitted(self)
-        write_outcome(path, self.get_params(deep=False), self._outcome)
+        write_outcome(path, self.get_params(deep=False), self._outcome, with_rows=with_rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -1,4 +1,4 @@
-"""The methods of BPFA that use a fitted model: weights of rows, missing entries, scores and new rows."""
+"""The methods of BPFA that turn rows into weights of features, weights into rows, and draw new rows."""
 
 from __future__ import annotations
 
@@ -9,32 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
 from bpfa.backends.registry import array_like, check_device
-from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
-from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
-from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
+from bpfa.data import Batch, StandardisedRows, sequential
+from bpfa.estimator.batching import BatchUse
+from bpfa.estimator.inputs import rows_like_those_of_the_fit
 from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import Posterior
-from bpfa.prediction.missing import MissingPredictor
-from bpfa.prediction.predictions import keyed_by_content, row_weights, sample_rows
-from bpfa.prediction.scores import HeldOutScore, score_rows
+from bpfa.prediction.predictions import row_weights, sample_rows
+from bpfa.selection.preferences import PREFERENCES
 
 __all__ = ["TransformMixin"]
 
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
-# Rows that are filled in at a time, and the entries that they may have if they are more than BLOCK_ROWS. In
-# a larger block more rows share the pattern of their missing entries.
-IMPUTED_ROWS, IMPUTED_ENTRIES = 16_384, 2**19
-# Draws from the posterior behind a score.
-SCORING_DRAWS = 20
 # Sweeps of the chain of a row whose own weights are of interest. Shorter chains suffice in a fit, where only
 # sums over a batch of rows are needed.
 ROW_BURN_IN, ROW_SAMPLES = 10, 20
@@ -57,7 +51,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_components_used_: int
     n_steps_: int
     _component_order: NDArray[np.int64]
+    _component_signs: Array
     _outcome: Outcome
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, **fit_arguments: Any) -> Any:
         """Fit the model, and return the weights of the features in the rows that it was fitted to.
@@ -83,10 +84,10 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         (500, 4)
         """
         fitted = self.fit(X, y, missing=missing, **fit_arguments)
-        return fitted.transform(X, missing=missing)
+        return fitted.transform(X, missing=missing, batch=fit_arguments.get("batch"))
 
-    def transform(self, X: Any, *, missing: Any = None) -> Any:
-        """Return the weights of the features in every row, E[z w], with the most used feature first.
+    def transform(self, X: Any, *, missing: Any = None, batch: Any = None) -> Any:
+        """Return the weights of the features in every row, E[z w], in the order of `components_`.
 
         The features are fixed at their posterior means. The weights of a row depend on that row alone.
 
@@ -95,24 +96,30 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. Rows of a batch that was not in the fit, and all rows without
+            it, are treated as rows of the population of batches.
 
         Returns
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
-            A weight is zero if the row uses the feature with a probability below 1/1000.
+            A weight is zero if the row uses the feature with a probability below 1/1000, or below 1/2 if the
+            model was fitted with `prefer="balance"` or "readability".
         """
         check_is_fitted(self)
-        rows = self._standardised(X, missing)
+        source = rows_like_those_of_the_fit(self, X, missing)
+        batches = BatchUse.of(self._outcome.batches, X, batch, source.n_rows)
+        rows = StandardisedRows(batches.rows(source), self.mean_, self._unit)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         blocks: list[NDArray[np.floating[Any]]] = []
-        for batch in sequential(rows, block_rows=BLOCK_ROWS):
-            weights = row_weights(self.posterior_, batch, self._row_algorithm(), self._stream)
+        for block in sequential(rows, block_rows=BLOCK_ROWS):
+            weights = self._row_weights(block) * batches.scales(block.ids)[:, None]
             with np.errstate(over="ignore"):
-                blocks.append(weights[:, self._component_order].astype(dtype, copy=False))
+                blocks.append(weights.astype(dtype, copy=False))
             overflowing = ~np.isfinite(blocks[-1]).all(axis=1)
             if overflowing.any():
                 raise ValueError(
-                    f"X: the weights of row {batch.ids[overflowing][0]} overflow; expected entries on the "
+                    f"X: the weights of row {block.ids[overflowing][0]} overflow; expected entries on the "
                     "scale of the data of the fit"
                 )
         if self.sparse_output:
@@ -122,13 +129,24 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
         return array_like(np.concatenate(blocks), X)
 
-    def inverse_transform(self, L: Any) -> Array:
+    def _row_weights(self, batch: Batch) -> Array:
+        """Return the weights of the components in rows that are in the units of the model."""
+        least = PREFERENCES[self.settings_.prefer].least_probability
+        weights = row_weights(
+            self.posterior_, batch, self._row_algorithm(), self._stream, least_probability=least
+        )
+        # The sum turns -0 into 0.
+        return weights[:, self._component_order] * self._component_signs + 0.0
+
+    def inverse_transform(self, L: Any, *, batch: Any = None) -> Array:
         """Return the rows that belong to given weights, without noise, in the units of the data.
 
         Parameters
         ----------
         L : array-like or sparse, shape (n_rows, K)
             Weights, as `transform` returns them.
+        batch : sequence, optional
+            The batch that shows each row. By default rows are shown without offsets of batches.
 
         Returns
         -------
@@ -148,137 +166,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if weights.ndim != 2 or weights.shape[1] != K:
             raise ValueError(f"L: shape {weights.shape}; expected one column for each of {K} features")
         restored: Array = weights @ self.components_ + self.mean_
-        return restored
-
-    def impute(self, X: Any, *, missing: Any = None, return_std: bool = False, n_draws: int = 50) -> Any:
-        """Fill in missing entries by the mean of their predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like, frame, AnnData, or Rows
-        missing : boolean array-like, optional
-            True at entries that are missing, in addition to those that are NaN. Their values in X are not
-            used, and are replaced in the result.
-        return_std : bool
-            Also return how uncertain each entry is: the standard deviation of its predictive distribution,
-            noise included, or 0 if the entry is observed.
-        n_draws : int
-            Number of draws from the posterior. A row may stop after 16 draws or more if further ones would
-            hardly change its predictions: once their squared standard errors are at most 5 % / `n_draws` of
-            their variances.
-
-        Returns
-        -------
-        array or frame of the same kind and shape as X, or two of them
-            Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
-            constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
-            predicted: missing entries and their deviations are NaN.
-        """
-        check_is_fitted(self)
-        rows = rows_like_those_of_the_fit(self, X, missing)
-        standardised, means, stds = self._standardised(rows), [], []
-        predictor = MissingPredictor(self.posterior_, self._algorithm(), n_draws=n_draws, stream=self._stream)
-        block_rows = max(BLOCK_ROWS, min(IMPUTED_ROWS, IMPUTED_ENTRIES // rows.n_columns))
-        for batch in sequential(rows, block_rows=block_rows):
-            filled, spread = batch.values.astype(np.float64), np.zeros(batch.values.shape)
-            if len(some := np.flatnonzero(~batch.observed.all(axis=1))):
-                seen = standardised.mapped(Batch(batch.values[some], batch.observed[some], batch.ids[some]))
-                mean, std = self._in_units_of_data(*predictor.predict(seen))
-                filled[some] = np.where(seen.observed, filled[some], mean)
-                spread[some] = np.where(seen.observed, 0.0, std)
-            means.append(filled)
-            stds.append(spread)
-        filled = like_input(np.concatenate(means), X)
-        return (filled, like_input(np.concatenate(stds), X)) if return_std else filled
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the predictive log-likelihood per entry of some entries of X, given the other entries.
-
-        For new rows these are a tenth of the entries, chosen at random with a fixed seed, so that they are
-        the same for every model. They are scored in the units of the data, so that models with and without
-        `standardize` can be compared.
-
-        For the data of the fit they are the entries that the fit has held out. If there are none, or if X has
-        other rows of the fit, a tenth of the entries is scored although the model has learned from them, and
-        there is a `SeenInFitWarning`, because the score is then too good.
-
-        Parameters
-        ----------
-        X : array-like, frame, AnnData, or Rows
-        y : ignored
-
-        Returns
-        -------
-        float
-            The higher the better.
-
-        Examples
-        --------
-        >>> from bpfa import BPFA, draw_data
-        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
-        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
-        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
-        >>> model.score(new) == model.held_out_score(new).log_likelihood
-        True
-        """
-        score, label = self._score_and_label(X)
-        warn_of_seen_entries(label)
-        return score.log_likelihood
-
-    def held_out_score(self, X: Any, held_out: Any = None, *, n_draws: int = SCORING_DRAWS) -> HeldOutScore:
-        """Score the predictions of held-out entries by log-likelihood and by squared error.
-
-        Parameters
-        ----------
-        X : array-like, frame, AnnData, or Rows
-        held_out : boolean array-like, optional
-            True at the entries to hold out and to score. By default they are those of `score`, which also
-            says when there is a `SeenInFitWarning`.
-        n_draws : int
-            Number of draws from the posterior.
-
-        Returns
-        -------
-        HeldOutScore
-            The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
-
-        Examples
-        --------
-        >>> from bpfa import BPFA, draw_data
-        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
-        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
-        >>> new = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=1).y
-        >>> held_out = np.zeros(new.shape, dtype=bool)
-        >>> held_out[:, 0] = True
-        >>> model.held_out_score(new, held_out).n_entries
-        500
-        """
-        score, label = self._score_and_label(X, held_out, n_draws)
-        warn_of_seen_entries(label)
-        return score
-
-    def _score_and_label(
-        self, X: Any, held_out: Any = None, n_draws: int = SCORING_DRAWS
-    ) -> tuple[HeldOutScore, str]:
-        """Return a score, and what the scored entries are to the fit."""
-        check_is_fitted(self)
-        hidden = self._hidden_entries(X, held_out)
-        scores, log_scale = [], np.log(self.scale_)
-        for batch, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
-            score = score_rows(
-                self.posterior_,
-                keyed_by_content(batch),
-                truth,
-                mask,
-                self._algorithm(),
-                n_draws=n_draws,
-                stream=self._stream,
-                integrated=True,
-                units=self.noise_ratio_,
-            )
-            units = (mask @ log_scale).sum() / max(score.n_entries, 1)
-            scores.append(score._replace(log_likelihood=score.log_likelihood - units))
-        return HeldOutScore.over(scores), hidden.label
+        batches = BatchUse.of(self._outcome.batches, None, batch, len(restored))
+        return restored + batches.offsets()
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Array:
         """Draw new rows from the posterior predictive distribution, noise included, in the units of the data.
@@ -308,57 +197,6 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
         drawn = sample_rows(self.posterior_, n_samples, rng)
         return self._in_units_of_data(drawn, np.zeros(drawn.shape))[0]
-
-    def annotate(
-        self, adata: Any, *, layer: str | None = None, absent: str = "zero", imputed: bool = False
-    ) -> None:
-        """Write the weights and features of the model into an AnnData object.
-
-        The observations are scaled by the mean and scale of the fit, even if their own differ.
-
-        Parameters
-        ----------
-        adata : anndata.AnnData
-            These parts of it are set: `obsm["X_bpfa"]` (weights, as returned by `transform`),
-            `varm["bpfa_components"]` (features, variables x K), `uns["bpfa"]` (share of the observations that
-            use each feature; noise, mean and scale of each variable; algorithm; number of steps) and, with
-            `imputed`, `layers["bpfa_imputed"]`.
-        layer : str, optional
-            The layer that the model was fitted to; X by default.
-        absent : {"zero", "missing"}
-            What the entries mean that a sparse matrix does not store. Use the same value as for the fit.
-        imputed : bool
-            Also write the data with its missing entries filled in.
-
-        Examples
-        --------
-        >>> from bpfa import BPFA, draw_data
-        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
-        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
-        >>> from anndata import AnnData
-        >>> adata = AnnData(X)
-        >>> model.annotate(adata)
-        >>> adata.obsm["X_bpfa"].shape, adata.varm["bpfa_components"].shape
-        ((500, 4), (6, 4))
-        """
-        check_is_fitted(self)
-        rows = AnnDataRows(adata, layer=layer, absent=absent)
-        adata.obsm["X_bpfa"] = self.transform(rows)
-        adata.varm["bpfa_components"] = self.components_.T
-        adata.uns["bpfa"] = {
-            "component_probabilities": self.component_probabilities_,
-            "noise_std": self.noise_std_,
-            "mean": self.mean_,
-            "scale": self.scale_,
-            "algorithm": self.settings_.algorithm,
-            "n_steps": self.n_steps_,
-        }
-        if imputed:
-            adata.layers["bpfa_imputed"] = self.impute(rows)
-
-    def _hidden_entries(self, X: Any, held_out: Any) -> HiddenEntries:
-        """Return the entries of X by which the model is judged."""
-        return HiddenEntries(rows_like_those_of_the_fit(self, X), self._outcome, held_out)
 
     @property
     def _n_features_out(self) -> int:
@@ -391,5 +229,7 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         longer = {"burn_in": ROW_BURN_IN, "n_samples": ROW_SAMPLES}
         return replace(self._settings(), options=longer).make_algorithm(self.n_jobs)
 
-    def _standardised(self, X: Any, missing: Any = None) -> StandardisedRows:
-        return StandardisedRows(rows_like_those_of_the_fit(self, X, missing), self.mean_, self._unit)
+    def _standardised(self, X: Any, missing: Any = None, batch: Any = None) -> StandardisedRows:
+        rows = rows_like_those_of_the_fit(self, X, missing)
+        batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
+        return StandardisedRows(batches.rows(rows), self.mean_, self._unit)

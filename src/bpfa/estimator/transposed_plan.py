@@ -9,36 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from bpfa.data import ArrayRows, Rows, ShuffledEpochs, StandardisedRows, sample_ids
 from bpfa.data.scaling import Scale
 from bpfa.data.transposed import transposed
-from bpfa.estimator.parameters import Parameters
-from bpfa.estimator.planning import Seen, chosen_start, completed_settings, fit_limits, with_column_noise
+from bpfa.estimator.findings import Findings, unscaled
+from bpfa.estimator.planning import completed_settings, fit_limits, with_column_noise
 from bpfa.estimator.resuming import Resumed
 from bpfa.fitting.plan import SCORED_ROWS, HeldOut, Plan, Standing
 from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.posterior import GlobalPosterior
-from bpfa.prediction.loadings import column_loadings, model_of_rows
+from bpfa.prediction.loadings import column_loadings, model_of_rows, new_entry_noise
 from bpfa.selection import defaults
-from bpfa.selection.column_noise import column_noise
 
 __all__ = ["plan_transposed_fit"]
 
 
-def plan_transposed_fit(
-    seen: Seen, parameters: Parameters, resumed: Resumed | None, n_jobs: int | None
-) -> Plan:
+def plan_transposed_fit(found: Findings, resumed: Resumed | None) -> Plan:
     """Return the plan of a fit to a whole data set in which every column uses a few features.
 
     The parameters are those of `planning.plan_fit`.
     """
+    seen, parameters, settings = found.seen, found.parameters, found.settings_of_columns
     visible, scale, sketch, spared = seen.visible
     n_rows, n_columns = visible.n_rows, visible.n_columns
-    batch_size = parameters.batch_size or defaults.default_batch_size(n_columns)
-    settings = replace(seen.settings, sparse="columns", batch_size=batch_size)
     if resumed is not None:
         start = resumed.start(parameters, settings)
         settings = completed_settings(settings, parameters, start, n_columns, n_rows)
@@ -50,15 +44,12 @@ def plan_transposed_fit(
                 f"resume: patience={parameters.patience} with sparse='columns'; expected patience=None"
             )
         scale, standing = resumed.scale, replace(resumed.standing(), best=None)
+        columns = _transposed(visible, scale)
+        row_scale = with_column_noise(columns, unscaled(n_rows), settings)
     else:
-        scale = _with_noise_of_columns(visible, scale, parameters, settings, n_jobs)
-        standing = Standing()
-    columns = _transposed(visible, scale)
-    unscaled = _unscaled(n_rows)
-    if resumed is None:
-        start = chosen_start(columns, unscaled, parameters, settings, n_columns, n_jobs, try_sparse=True)
-        settings = completed_settings(settings, parameters, start, n_columns, n_rows)
-    row_scale = with_column_noise(columns, unscaled, settings)
+        settings = completed_settings(settings, parameters, found.start_of_columns, n_columns, n_rows)
+        scale, standing = found.scale, Standing()
+        columns, row_scale = found.columns, found.scale_of_rows
     rows = StandardisedRows(columns, row_scale.mean, row_scale.unit)
     return Plan(
         rows=rows,
@@ -72,38 +63,15 @@ def plan_transposed_fit(
         data_digest=seen.digest,
         sketch=sketch,
         spared=spared,
-        n_jobs=n_jobs,
-        converted=_conversion(rows, scale, n_jobs),
+        n_jobs=found.n_jobs,
+        converted=_conversion(rows, scale, found.n_jobs),
+        batches=seen.batches,
     )
-
-
-def _unscaled(n_columns: int) -> Scale:
-    """Return the scale of a table that is left as it is."""
-    ones = np.ones(n_columns)
-    return Scale(np.zeros(n_columns), ones, ones)
 
 
 def _transposed(rows: Rows, scale: Scale) -> ArrayRows:
     """Return the transposed table, with every column of the table in its unit."""
     return transposed(StandardisedRows(rows, scale.mean, scale.unit))
-
-
-def _with_noise_of_columns(
-    visible: Rows, scale: Scale, parameters: Parameters, settings: Settings, n_jobs: int | None
-) -> Scale:
-    """Return the scale with the noise of every column of the table, if columns have levels of their own.
-
-    In the transposed table it is a scale of every row, which the model itself does not have.
-    """
-    if settings.noise != "columns":
-        return scale
-    columns, shape = _transposed(visible, scale), (visible.n_columns, visible.n_rows)
-    start = chosen_start(
-        columns, _unscaled(shape[1]), parameters, settings, shape[0], n_jobs, try_sparse=False
-    )
-    standardised = StandardisedRows(visible, scale.mean, scale.scale)
-    ratio = column_noise(standardised, start.n_features, settings.stream.child("column noise"))
-    return scale._replace(noise_ratio=ratio)
 
 
 def _held_out_sample(rows: StandardisedRows, table: Rows, scale: Scale, settings: Settings) -> HeldOut | None:
@@ -146,10 +114,11 @@ def _conversion(rows: StandardisedRows, scale: Scale, n_jobs: int | None) -> Cal
             settings.stream.child("loadings"),
             joint=form == "joint" and algorithm.draws_z_given_globals,
         )
+        noise = new_entry_noise(loadings, by_column=settings.noise == "columns")
         return replace(
             outcome,
             scale=scale,
-            posterior=model_of_rows(loadings, posterior),
+            posterior=model_of_rows(loadings, posterior, noise),
             # Training continues with the transposed model.
             last=posterior if outcome.last is None else outcome.last,
             n_rows_seen=rows.n_columns,

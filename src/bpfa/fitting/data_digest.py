@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data import Batch, Rows
+from bpfa.data.batches import BatchedRows
 
 __all__ = ["data_digest", "digest_sample"]
 
@@ -33,7 +34,7 @@ def data_digest(rows: Rows, sample: Batch | None = None) -> str:
     ----------
     rows : Rows
     sample : Batch, optional
-        What `digest_sample` returns for these rows, if it has already been read.
+        What `digest_sample` returns for these rows, without batches, if it has already been read.
 
     Examples
     --------
@@ -44,6 +45,9 @@ def data_digest(rows: Rows, sample: Batch | None = None) -> str:
     >>> ones == data_digest(ArrayRows([[1.0, 1.0], [1.0, 1.0], [1.0, np.nan]]))
     False
     """
+    if isinstance(rows, BatchedRows):
+        both = data_digest(rows.rows, sample) + rows.labels_digest()
+        return hashlib.sha256(both.encode()).hexdigest()
     digest = hashlib.sha256(f"{rows.n_rows} x {rows.n_columns}".encode())
     batch = digest_sample(rows) if sample is None else sample
     observed = np.asarray(batch.observed, dtype=bool)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa.data import Batch, HeldOutRows, Rows, StandardisedRows, Visits, sample_ids
+from bpfa.data.batches import BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.history import History
@@ -83,6 +84,8 @@ class Plan:
         Number of threads.
     converted : callable, optional
         Turns the outcome of a model of the transposed table into that of a model of the table.
+    batches : BatchEffects, optional
+        The effects of batches, which `rows` do not have any more.
     """
 
     rows: Rows
@@ -98,6 +101,7 @@ class Plan:
     spared: NDArray[np.bool_] | None = None
     n_jobs: int | None = None
     converted: Callable[[Outcome], Outcome] | None = None
+    batches: BatchEffects | None = None
 
     def history(self) -> History:
         """Return a new history that continues the one of the earlier run."""

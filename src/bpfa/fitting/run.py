@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bpfa.data import sample_ids
+from bpfa.data.batches import BatchEffects
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.checkpoint import Checkpoint, Clock, Saver
@@ -22,6 +23,7 @@ from bpfa.inference.progress import NonFiniteError, Progress
 from bpfa.inference.settings import Settings
 from bpfa.inference.training import train
 from bpfa.model.posterior import Posterior
+from bpfa.prediction.groups import LikeRows
 from bpfa.prediction.scores import HeldOutScore, score_rows
 
 __all__ = ["Callback", "Outcome", "run"]
@@ -62,6 +64,12 @@ class Outcome:
     """Columns of which nothing was held out, because no entry of them would have been left."""
     loading_probabilities: NDArray[Any] | None = None
     """The probability that a column uses a feature, K x D, if the model has sparse columns."""
+    notes: dict[str, Any] | None = None
+    """What the user of the model has noted about its rows, for example the size of patches."""
+    batches: BatchEffects | None = None
+    """The effects of batches, if rows have labels of batches."""
+    like_rows: LikeRows | None = None
+    """The groups of like rows by which rows are predicted, if they predict better than the model alone."""
     error: BaseException | None = None
     """The error or interrupt that ended the run early; the outcome is then that of the last good step."""
 
@@ -149,6 +157,7 @@ class _Training:
             data_digest=plan.data_digest,
             sketch=plan.sketch,
             spared=plan.spared,
+            batches=plan.batches,
             error=error,
         )
         return outcome if plan.converted is None else plan.converted(outcome)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array, check_integer, check_mask
 from bpfa.data.patches import PatchRows
+from bpfa.images.masks import Scan, checked_positions, missing_from
 from bpfa.images.noise.stabiliser import Stabiliser
 
 __all__ = ["Canvas"]
@@ -68,9 +69,6 @@ class Canvas:
         >>> canvas.values.shape, int(canvas.observed.sum()), canvas.mean
         ((1, 2, 2, 1), 3, array([3.]))
         """
-        if isinstance(image, np.ma.MaskedArray):
-            hidden = np.ma.getmaskarray(image)
-            mask = hidden if mask is None else hidden | _full_mask(mask, image.shape, channel_axis)
         array = np.asarray(image)
         if array.dtype.kind not in "fiub":
             raise TypeError(
@@ -80,8 +78,11 @@ class Canvas:
         if 0 in array.shape:
             raise ValueError(f"image: shape {array.shape} has no pixels; expected at least one")
         observed = np.ones(array.shape, dtype=bool) if array.dtype.kind != "f" else ~np.isnan(array)
+        if isinstance(image, np.ma.MaskedArray):
+            observed &= ~np.ma.getmaskarray(image)
         if mask is not None:
-            observed &= ~_full_mask(mask, array.shape, channel_axis)
+            scanned = _missing_from_scan(mask, array.shape, axes)
+            observed &= ~(_full_mask(mask, array.shape, channel_axis) if scanned is None else scanned)
         if array.dtype.kind == "f" and (infinite := np.isinf(array) & observed).any():
             where = tuple(int(i) for i in np.argwhere(infinite)[0])
             raise ValueError(
@@ -124,6 +125,22 @@ class Canvas:
             return self
         values, observed, mean, scale = _standardised(stabiliser.transform(self.pixels()), self.observed)
         return replace(self, values=values, observed=observed, mean=mean, scale=scale, stabiliser=stabiliser)
+
+    def standardised_by(self, mean: Array, scale: Array) -> Canvas:
+        """Return the picture standardised by other means and deviations, for example those of a kept model.
+
+        Parameters
+        ----------
+        mean, scale : array, shape (channels,)
+
+        Examples
+        --------
+        >>> Canvas.of([[1.0, 3.0]]).standardised_by(np.array([1.0]), np.array([2.0])).values.ravel()
+        array([0., 1.], dtype=float32)
+        """
+        pixels = (self.pixels() - mean) / scale
+        values = np.where(self.observed, pixels, 0.0).astype(np.float32)
+        return replace(self, values=values, mean=mean, scale=scale)
 
     def patches(self, size: tuple[int, int], stride: int = 1) -> PatchRows:
         """Return the patches of this height and width as a source of rows.
@@ -240,6 +257,38 @@ def _with_four_axes(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArra
     """Return a picture with all four axes in order; an axis that the picture lacks has length 1."""
     ordered = array.transpose([axis for axis in axes if axis is not None])
     return ordered.reshape([1 if axis is None else array.shape[axis] for axis in axes])
+
+
+def _missing_from_scan(
+    mask: Any, shape: tuple[int, ...], axes: tuple[int | None, ...]
+) -> NDArray[np.bool_] | None:
+    """Return a mask of the picture's shape if what is given is a scan or its positions, otherwise None.
+
+    A list of positions is an array of integers of shape (n, 2), unless that is also the shape of a mask.
+    """
+    vertical, horizontal = axes[1], axes[2]
+    assert vertical is not None
+    assert horizontal is not None
+    size = shape[vertical], shape[horizontal]
+    if isinstance(mask, Scan):
+        if mask.shape != size:
+            height, width = mask.shape
+            raise ValueError(
+                f"mask: a scan of {height} x {width} pixels; expected {size[0]} x {size[1]}, as the image has"
+            )
+        missing = mask.missing
+    else:
+        given = np.asarray(mask)
+        if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu" or given.shape == size:
+            return None
+        missing = missing_from(checked_positions(given, size), size)
+    placed = missing.reshape(
+        [
+            size[(vertical, horizontal).index(axis)] if axis in (vertical, horizontal) else 1
+            for axis in range(len(shape))
+        ]
+    )
+    return np.broadcast_to(placed, shape)
 
 
 def _full_mask(mask: Any, shape: tuple[int, ...], channel_axis: int | None) -> NDArray[np.bool_]:

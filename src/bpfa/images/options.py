@@ -11,6 +11,7 @@ from bpfa._support.parameters import (
     Anything,
     Choice,
     ChoiceOrNone,
+    Instance,
     Integer,
     IntegerOrPair,
     Number,
@@ -20,6 +21,7 @@ from bpfa._support.parameters import (
     redeclared,
 )
 from bpfa._support.philox import MAX_SWEEP
+from bpfa.estimator import BPFA
 from bpfa.estimator.parameters import Parameters
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
@@ -104,6 +106,15 @@ class RestorationOptions:
         "Standard deviation of the Gaussian part of the noise of counts.",
         by_default="learned",
     )
+    model: BPFA | None = declared(
+        None, Instance(BPFA), "Kept model that restores the image without training."
+    )
+    update: int = declared(
+        0, Integer(low=0), "Training steps in which a kept model goes on learning from the image."
+    )
+    forgetting: float = declared(
+        0.0, Number(low=0.0, high=1.0), "Least size of these steps, for images that change."
+    )
     random_state: Any = redeclared(Parameters, "random_state")
     device: str = redeclared(Parameters, "device")
     n_jobs: int | None = redeclared(Parameters, "n_jobs")
@@ -118,6 +129,8 @@ class RestorationOptions:
             if name == "refine":
                 # "none" is how the command line writes None.
                 object.__setattr__(self, name, checked)
+        if self.update and self.model is None:
+            raise ValueError(f"update={self.update}: expected a kept model as well (model=)")
 
     @classmethod
     def of(cls, function: str, arguments: OptionArguments) -> RestorationOptions:
@@ -170,6 +183,9 @@ class OptionArguments(TypedDict, total=False):
     noise_model: str
     gain: float | None
     read_noise: float | None
+    model: BPFA | None
+    update: int
+    forgetting: float
     random_state: Any
     device: str
     n_jobs: int | None

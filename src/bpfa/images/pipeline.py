@@ -15,17 +15,18 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
+from bpfa.estimator.kept import continued, on_device
 from bpfa.fitting.run import Callback
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
+from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
+from bpfa.images.kept import PictureForm
 from bpfa.images.noise import choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
@@ -47,9 +48,11 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     image : array-like of integers, floating-point numbers or booleans
         Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
         masked array masks. Booleans are treated as zeros and ones.
-    mask : array-like of booleans, or of 0 and one other integer, optional
+    mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
-        used as they are. It has the shape of the image, or that shape without the channels.
+        used as they are. It has the shape of the image, or that shape without the channels. It can also be a
+        scan of `bpfa.images.masks`, or the row and column of every pixel that was scanned, an array of
+        integers of shape (n, 2); all other pixels are then missing, in all slices and channels.
     channel_axis : int, optional
         The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
         of them.
@@ -80,9 +83,10 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     n_draws : int
         Number of draws from the posterior behind the restored picture.
     refine : str or None
-        "groups", the default, refines the picture that the dictionary restores by groups of like patches. If
-        pixels are missing, some observed pixels are hidden to decide for how many rounds, and with which
-        weight. None, or "none", returns the picture of the dictionary.
+        "groups", the default, refines the picture that the dictionary restores by groups of like patches.
+        Some observed pixels are hidden to decide for how many rounds, and with which weight. In noisy
+        pictures a noisier copy of the picture decides whether groups keep their weight. None, or "none",
+        returns the picture of the dictionary.
     noise_model : str
         "gaussian", the default: the noise has the same variance everywhere, which is learned. "poisson":
         pixels are counts of photons or electrons times a gain, which is learned. "poisson-gaussian": in
@@ -93,8 +97,20 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     gain, read_noise : float, optional
         Units of the picture per count, and the standard deviation of the read noise in units of the picture.
         What is given is not learned.
+    model : BPFA, optional
+        The model of an earlier result, `result.model`, for example loaded from a file: the picture is
+        restored by its dictionary, without training. It must be a picture of the same kind: with as many
+        channels, and in the same units. The model has decided the size of patches and all that concerns
+        training and noise.
+    update : int
+        Number of training steps in which a kept model goes on learning from the picture, before it restores
+        the picture. `result.model` is the new model; the given one stays as it is.
+    forgetting : float
+        Least size of these steps. The steps of a long training are small, which is right for more pictures
+        of the same kind. With 0.05, for example, what was learned more than about 20 steps ago is forgotten,
+        so that the model follows a scene that changes.
     random_state : int, RandomState or None
-        The same seed gives the same picture, for any number of threads.
+        The same seed gives the same picture, for any number of threads. A kept model has its own seed.
     device, n_jobs : optional
         As in `BPFA`.
     verbose : int
@@ -135,7 +151,7 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
-    canvas = _stabilised(canvas, chosen)
+    canvas = _in_units_of_the_model(canvas, chosen)
     result = _restored(canvas, chosen, noisy=canvas.stabiliser is not None)
     return replace(
         result,
@@ -161,7 +177,7 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     ----------
     image : array-like of integers, floating-point numbers or booleans
         As in `inpaint`, but no pixel needs to be missing.
-    mask : array-like of booleans, or of 0 and one other integer, optional
+    mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         As in `inpaint`.
     **options
         All further parameters are those of `inpaint`.
@@ -187,13 +203,18 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     """
     chosen = RestorationOptions.of("denoise", options)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
-    canvas = _stabilised(canvas, chosen)
+    canvas = _in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
 
 
-def _stabilised(canvas: Canvas, options: RestorationOptions) -> Canvas:
-    """Bring the noise of counts to the same variance everywhere; leave other pictures as they are."""
+def _in_units_of_the_model(canvas: Canvas, options: RestorationOptions) -> Canvas:
+    """Bring the noise of counts to the same variance everywhere, and the pixels to the units of a kept model.
+
+    If there is neither, the picture stays as it is.
+    """
+    if options.model is not None:
+        return PictureForm.of_model(options.model).canvas(canvas)
     if options.noise_model == "gaussian" and options.gain is None and options.read_noise is None:
         return canvas
     noise = choose_noise(
@@ -205,10 +226,26 @@ def _stabilised(canvas: Canvas, options: RestorationOptions) -> Canvas:
 def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:
     """Plan the restoration, fit a model to the patches, and restore every pixel."""
     plan = plan_restoration(canvas, options, noisy=noisy)
-    model = fit_patches(canvas, plan, callbacks=options.callbacks)
+    model = _model_of_patches(canvas, plan, options)
     restored = restore_from_model(canvas, plan, model)
     refined = refine_by_groups(canvas, plan, model, restored)
     return image_result(canvas, plan, model, restored, refined)
+
+
+def _model_of_patches(canvas: Canvas, plan: RestorationPlan, options: RestorationOptions) -> BPFA:
+    """Fit a model to the patches of a picture, or take the kept one and train it further if asked to."""
+    if options.model is None:
+        return fit_patches(canvas, plan, callbacks=options.callbacks)
+    model = on_device(options.model, options.device, n_jobs=options.n_jobs, verbose=options.verbose)
+    if not options.update:
+        return model
+    return continued(
+        model,
+        canvas.patches(plan.patch_size),
+        options.update,
+        least_step=options.forgetting,
+        callbacks=options.callbacks,
+    )
 
 
 def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callback] = ()) -> BPFA:
@@ -234,7 +271,8 @@ def fit_patches(canvas: Canvas, plan: RestorationPlan, callbacks: Sequence[Callb
         # patches, of which users of pictures need not know: `from_prior` tells them where nothing is known.
         warnings.filterwarnings("ignore", "X: no entry of column")
         # A patch at every pixel: the stride of the plan is only for the restoration.
-        return BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
+        model = BPFA(**plan.model_parameters).fit(canvas.patches(plan.patch_size), callbacks=callbacks)
+    return PictureForm.of(canvas, plan.patch_size).noted_in(model)
 
 
 def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Restored:
@@ -300,17 +338,17 @@ def refine_by_groups(
         return None
     fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
 
-    def restore_without(observed: NDArray[np.bool_]) -> Restored:
-        return restore_from_model(replace(canvas, observed=observed), fewer_draws, model)
+    def restore(changed: Canvas) -> Restored:
+        return restore_from_model(changed, fewer_draws, model)
 
     refined = refine(
         canvas,
         restored,
         np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
         plan.groups,
-        backend_of(model.settings_.device).groups,
+        backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
-        restore_without=restore_without,
+        restore=restore,
         stream=model.settings_.stream.child("groups"),
         n_threads=thread_count(model.n_jobs),
         verbose=model.verbose,
@@ -328,59 +366,3 @@ def _patch_algorithm(model: BPFA) -> Algorithm:
     if ALGORITHMS[settings.algorithm].method == "Gibbs":
         settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
     return settings.make_algorithm(n_jobs=1)
-
-
-def image_result(
-    canvas: Canvas,
-    plan: RestorationPlan,
-    model: BPFA,
-    restored: Restored,
-    refined: Refined | None = None,
-) -> ImageResult:
-    """Return a restored picture in the shape, units and type of the original.
-
-    Parameters
-    ----------
-    canvas : Canvas
-    plan : RestorationPlan
-    model : BPFA
-    restored : Restored
-        What the dictionary has restored.
-    refined : Refined, optional
-        What groups of like patches have made of it.
-
-    Examples
-    --------
-    >>> canvas = Canvas.of(np.add.outer(np.arange(12), np.arange(10)).astype(np.uint8))
-    >>> options = RestorationOptions(patch_size=4, n_components=3, max_steps=5, random_state=0)
-    >>> plan = plan_restoration(canvas, options, noisy=True)
-    >>> model = fit_patches(canvas, plan)
-    >>> result = image_result(canvas, plan, model, restore_from_model(canvas, plan, model))
-    >>> result.image.shape, result.image.dtype, result.patch_size
-    ((12, 10), dtype('uint8'), (4, 4))
-    """
-    last, grouped = refined or Refined.nothing(restored), refined is not None and refined.n_rounds > 0
-    noise = np.sqrt(last.noise) if grouped and plan.noisy else model.posterior_.noise_std
-    noise_std = canvas.noise_std(noise, last.restored.mean)
-    counts = canvas.stabiliser
-
-    def by_channel(values: Array) -> float | Array:
-        return values if canvas.has_channels else float(values[0])
-
-    return ImageResult(
-        image=canvas.image(last.restored.mean, last.restored.std),
-        std=canvas.deviation(last.restored.std, last.restored.mean),
-        missing=canvas.missing,
-        from_prior=canvas.in_picture_shape(~restored.informed),
-        noise_std=by_channel(noise_std),
-        model=model,
-        patch_size=plan.patch_size,
-        stage="groups" if grouped else "dictionary",
-        n_rounds=last.n_rounds,
-        group_weight=last.weight,
-        dictionary_image=canvas.image(restored.mean, restored.std) if grouped else None,
-        noise_model="gaussian" if counts is None else counts.kind,
-        gain=None if counts is None else by_channel(counts.gain),
-        read_noise=None if counts is None else by_channel(counts.read_noise),
-        groups=last.groups,
-    )

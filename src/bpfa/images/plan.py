@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from inspect import signature
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from bpfa.estimator import BPFA
 from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.groups.plan import GroupPlan, plan_groups
+from bpfa.images.kept import PictureForm
 from bpfa.images.options import RestorationOptions
 
 __all__ = ["RestorationPlan", "plan_restoration"]
@@ -67,6 +68,10 @@ def plan_restoration(canvas: Canvas, options: RestorationOptions, *, noisy: bool
     >>> plan.patch_size, plan.stride, plan.model_parameters["max_steps"], plan.model_parameters["init"]
     ((8, 8), 1, 2000, 'common')
     """
+    if options.model is not None:
+        kept = PictureForm.of_model(options.model)
+        kept.check_options(options)
+        options = replace(options, patch_size=kept.patch_size)
     patch_size = _patch_size(options.patch_size, canvas)
     stride = defaults.default_stride(patch_size) if options.stride is None else options.stride
     return RestorationPlan(

@@ -101,6 +101,8 @@ class FactorAnalysis:
     ----------
     noise : array, shape (n_columns,)
         Noise variance of every column.
+    least_noise : array, shape (n_columns,)
+        The smallest value that each of them may have.
     filled : array, shape (n_rows, n_columns)
         The rows, with missing entries as the factors predict them.
     directions : array, shape (n_columns, n_factors)
@@ -124,8 +126,8 @@ class FactorAnalysis:
         self.observed, self.filled = observed, self.values
         self.n_observed = observed.sum(axis=0)
         variance = (self.values**2).sum(axis=0) / np.maximum(self.n_observed, 1)
-        self._least_noise = LEAST_NOISE_SHARE * np.where(variance > 0, variance, 1.0)
-        self.noise: Array = np.maximum(variance, self._least_noise)
+        self.least_noise = LEAST_NOISE_SHARE * np.where(variance > 0, variance, 1.0)
+        self.noise: Array = np.maximum(variance, self.least_noise)
         self.directions: Array = np.zeros((values.shape[1], 0))
         self.common: Array = np.zeros(0)
         self._columns_per_row = values.shape[1] / max(1.0, float(self.n_observed.mean()))
@@ -151,7 +153,7 @@ class FactorAnalysis:
         eigenvalues, self.directions = largest_eigenpairs(scaled, missing, n_factors, self.directions)
         self.common, shrinkage = true_factors(eigenvalues, self._columns_per_row)
         total = (self.filled**2).mean(axis=0) + missing * noise
-        self.noise = np.maximum(total - noise * (self.directions**2 @ self.common), self._least_noise)
+        self.noise = np.maximum(total - noise * (self.directions**2 @ self.common), self.least_noise)
         prediction = (scaled @ (self.directions * shrinkage)) @ self.directions.T * unit
         self.filled = np.where(self.observed, self.values, prediction)
         return float((np.abs(self.noise - noise) / noise).max())

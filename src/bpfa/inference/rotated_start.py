@@ -14,7 +14,8 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Rows
-from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.factor_analysis import row_sample
+from bpfa.inference.panel_factors import factor_analysis
 from bpfa.inference.starts import (
     FeatureForm,
     common_posterior,
@@ -67,7 +68,7 @@ def rotated_posterior(
     start = random_posterior(rows, n_features, priors, seed=seed, **form)
     stream = seed if isinstance(seed, Stream) else Stream.from_seed(seed)
     sample = row_sample(rows, stream.child("initialise"))
-    analysis = FactorAnalysis(sample.values, sample.observed)
+    analysis = factor_analysis(sample.values, sample.observed)
     analysis.fit(n_features, MAX_ITERATIONS)
     weights = (analysis.filled / np.sqrt(analysis.noise)) @ analysis.directions
     size = np.sqrt((weights**2).mean(axis=0))
@@ -111,7 +112,7 @@ def most_unequal_rotation(weights: Array) -> Array:
     for _ in range(MAX_ROTATIONS):
         rotated = weights @ rotation
         # The orthogonal matrix nearest to the gradient increases the criterion (the fourth power is convex).
-        left, singular, right = np.linalg.svd(weights.T @ rotated**3)
+        left, singular, right = np.linalg.svd(weights.T @ (rotated**2 * rotated))
         rotation = left @ right
         if singular.sum() <= criterion * (1 + ROTATION_TOLERANCE):
             break

@@ -40,6 +40,10 @@ class Settings:
     """Whether the held-out entries only serve to judge the model after the fit, and are not scored in it."""
     sparse: str = "rows"
     """Which side of the table is sparse: its "rows" or its "columns"."""
+    least_step: float = 0.0
+    """The least step size; above 0 for data that changes."""
+    prefer: str = "prediction"
+    """What the fit is to be best at, as in `bpfa.selection.preferences`."""
 
     @property
     def stream(self) -> Stream:
@@ -49,7 +53,7 @@ class Settings:
     @property
     def schedule(self) -> Schedule:
         """The step sizes."""
-        return Schedule(self.step_delay, self.step_decay)
+        return Schedule(self.step_delay, self.step_decay, self.least_step)
 
     def make_algorithm(self, n_jobs: int | None) -> Algorithm:
         """Return the algorithm on its device, with its options."""

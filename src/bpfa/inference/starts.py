@@ -16,7 +16,8 @@ from bpfa.backends.numpy import Gibbs
 from bpfa.backends.numpy.gibbs import moments
 from bpfa.data import Batch, Rows, sample_ids
 from bpfa.inference.eigenpairs import EXACT_COLUMNS, largest_eigenpairs
-from bpfa.inference.factor_analysis import FactorAnalysis, pairwise_covariance, row_sample
+from bpfa.inference.factor_analysis import pairwise_covariance, row_sample
+from bpfa.inference.panel_factors import factor_analysis
 from bpfa.inference.sampler import GibbsSampler
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import GlobalPosterior
@@ -158,7 +159,7 @@ def principal_posterior(
         return common_posterior(rows, n_features, priors, seed=seed, **form)
     start = random_posterior(rows, n_features, priors, seed=seed, **form)
     sample = row_sample(rows, _stream(seed).child("initialise"))
-    analysis = FactorAnalysis(sample.values, sample.observed)
+    analysis = factor_analysis(sample.values, sample.observed)
     analysis.fit(n_features, MAX_ITERATIONS)
     noise = float(analysis.noise.mean())
     # A factor that does not stand out from the noise starts as large as the noise.

@@ -28,6 +28,7 @@ from bpfa.inference.starts import (
     random_posterior,
 )
 from bpfa.inference.svi import svi
+from bpfa.inference.varimax_start import varimax_posterior
 from bpfa.model.features import FEATURES
 from bpfa.model.posterior import WEIGHT_PRECISIONS, GlobalPosterior, Posterior
 from bpfa.model.priors import Priors, as_priors
@@ -39,6 +40,7 @@ INITIALISERS: dict[str, Callable[..., GlobalPosterior]] = {
     "data": data_posterior,
     "principal": principal_posterior,
     "rotated": rotated_posterior,
+    "varimax": varimax_posterior,
     "common": common_posterior,
     "gibbs": gibbs_posterior,
 }
@@ -102,8 +104,9 @@ def train(
         Step sizes.
     init : str
         Where the features start: "random" (drawn from the prior), "data" (rows of the data), "principal"
-        (principal components), "common" (the principal components that stand out, and draws from the prior
-        for the rest) or "gibbs" (a run of the Gibbs sampler on a subset of the rows).
+        (principal components), "rotated" or "varimax" (principal components, rotated so that each row uses
+        few of them), "common" (the principal components that stand out, and draws from the prior for the
+        rest) or "gibbs" (a run of the Gibbs sampler on a subset of the rows).
     seed : int or Stream, optional
         The same seed gives the same result.
     device : str

@@ -40,14 +40,14 @@ BINS = np.linspace(-5, 5, 51)
 
 
 def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes | None = None) -> Axes:
-    """Show the loadings of the columns on the most used components, in standardised units.
+    """Show the loadings of the columns on the components that explain most, in standardised units.
 
     Parameters
     ----------
     model : BPFA
         A fitted model.
     n : int
-        How many components to show, the most used ones; components that are not in use are left out. A new
+        How many components to show, the first ones; components that are not in use are left out. A new
         figure is wide enough for all their names. In given axes that are too narrow, some names are left out.
     n_columns : int
         How many columns to show. If there are more, those with the largest loadings on these components are
@@ -83,7 +83,7 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     names = [shortened(name) for name in column_labels(model)[chosen]]
     ax.set_yticks(range(len(chosen)), names)
     ax.tick_params(length=0)
-    ax.set_xlabel("Component, most used first")
+    ax.set_xlabel("Component, by variance explained")
     if len(chosen) < len(loadings):
         ax.set_ylabel(f"{len(chosen)} of {len(loadings)} columns")
     # A colour bar as high as a tall figure would be out of proportion.
@@ -125,7 +125,7 @@ def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
         if len(usage[chosen]):
             ax.plot(place[chosen], shown[chosen], "o", markersize=4, color=colour, label=label)
     ax.axhline(1e-3, color="0.3", linewidth=1, linestyle=":", label="1 row in 1000")
-    ax.set(xlabel="Component, most used first", ylabel="Share of rows that use it", yscale="log")
+    ax.set(xlabel="Component, by variance explained", ylabel="Share of rows that use it", yscale="log")
     ax.set_ylim(LEAST_USAGE / 1.5, 1.5)
     ax.set_yticks([1, 0.1, 0.01, 1e-3, LEAST_USAGE], ["100%", "10%", "1%", "0.1%", "≤ 0.01%"])
     ax.minorticks_off()

@@ -12,8 +12,9 @@ from bpfa._support.philox import MAX_SWEEP, Stream
 from bpfa.data import Batch
 from bpfa.inference.algorithms import Algorithm
 from bpfa.model.collapsed import MissingEntries
-from bpfa.model.posterior import Posterior
+from bpfa.model.posterior import GlobalPosterior, Posterior
 from bpfa.model.view import GlobalView
+from bpfa.prediction.dense_rows import predict_dense_rows, uses_all_features
 from bpfa.prediction.predictions import Prediction, feature_usage, keyed_by_content, predict
 
 __all__ = ["MissingPredictor"]
@@ -61,9 +62,17 @@ class MissingPredictor:
         self.posterior, self.algorithm, self.stream = posterior, algorithm, stream
         self.n_draws = check_integer("n_draws", n_draws, low=1, high=MAX_SWEEP // 2)
         self._kept: list[GlobalView] = []
+        # With more columns than rows, a factorisation for every row and draw would take longer than the fit.
+        self._is_dense = (
+            algorithm.draws_z_given_globals
+            and isinstance(posterior, GlobalPosterior)
+            and posterior.n_columns > posterior.n_rows
+        )
 
     def predict(self, batch: Batch) -> Prediction:
         """Return the means and standard deviations of the missing entries; those of others mean nothing."""
+        if self._is_dense and uses_all_features(self.posterior):
+            return predict_dense_rows(self.posterior, batch)
         if not self._collapses():
             return predict(self.posterior, batch, self.algorithm, n_draws=self.n_draws, stream=self.stream)
         keyed = keyed_by_content(batch)

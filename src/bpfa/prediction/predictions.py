@@ -31,8 +31,6 @@ __all__ = [
     "view_at_means",
 ]
 
-# If a feature is in a row with a smaller probability than this, its weight is reported as zero.
-SMALLEST_PROBABILITY = 1e-3
 # A feature is in use if more than this share of the rows uses it.
 LEAST_SHARE = 1e-3
 # The most draws of the globals that a sample of new rows is based on.
@@ -79,11 +77,16 @@ def feature_means(posterior: Posterior) -> Array:
 def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
     """Return which features are in use, shape (K,).
 
-    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if what it
-    adds to such a row stands out from the noise: its expected square length is larger than the variance of
-    the noise. A feature that the data does not need may remain switched on in some rows, where it is too
-    small to make a difference.
+    A feature is in use if more than one row in a thousand, and more than one row, uses it, and if it stands
+    out from the noise. What it adds to a row that uses it has an expected square length, and this must be
+    larger than the variance of the noise. A feature that the data does not need may remain switched on in
+    some rows, where it is too small to make a difference.
+
+    A feature that most rows use is judged by the variance that it explains. It must be larger than the
+    largest variance that a direction explains in noise alone (the limit of Marchenko and Pastur). If there
+    are more columns than rows, this does not apply, because a feature may then stand out in a few columns.
     """
+    D, observed = posterior.n_columns, 1.0
     if isinstance(posterior, ChainPosterior):
         n_rows, used = len(posterior.state.z), posterior.state.z.sum(axis=0)
         weight_variance = float(np.mean([1 / view.g_w for view in posterior.views]))
@@ -91,10 +94,14 @@ def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
         assert isinstance(posterior, GlobalPosterior)
         n_rows, used = posterior.n_rows, posterior.a - posterior.priors.beta(posterior.n_features)[0]
         weight_variance = posterior.f / posterior.e
-    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance
-    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & (
-        square_length > posterior.noise_std**2
-    )
+        # c counts half of the observed entries.
+        observed = float(np.clip(2 * (posterior.c - posterior.priors.c0) / (n_rows * D), 1 / n_rows, 1.0))
+    square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance / posterior.noise_std**2
+    share = used / n_rows
+    of_noise = ((1 + np.sqrt(D / n_rows)) ** 2 - 1) / observed
+    by_variance = (share > 0.5) & (n_rows >= D)
+    stands_out = np.where(by_variance, share * square_length > of_noise, square_length > 1)
+    in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & stands_out
     return in_use
 
 
@@ -123,12 +130,17 @@ def view_at_means(posterior: Posterior) -> GlobalView:
     return GlobalView(phi, certain, logit, posterior.c / posterior.d, posterior.e / posterior.f)
 
 
-def row_weights(posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream) -> Array:
-    """Return E[z w] of every feature in every row, rows x K, with the globals at their posterior means."""
+def row_weights(
+    posterior: Posterior, batch: Batch, algorithm: Algorithm, stream: Stream, *, least_probability: float
+) -> Array:
+    """Return E[z w] of every feature in every row, rows x K, with the globals at their posterior means.
+
+    It is zero if the row uses the feature with a smaller probability than `least_probability`.
+    """
     keyed = keyed_by_content(batch)
     draws = stream.child("weights").rows(keyed.ids, 0)
     moments = algorithm.local.row_moments(view_at_means(posterior), keyed, draws)
-    return np.where(moments.z < SMALLEST_PROBABILITY, 0.0, moments.x)
+    return np.where(moments.z < least_probability, 0.0, moments.x)
 
 
 def predict(

@@ -23,7 +23,7 @@ from bpfa.model.marginals import log_predictive
 from bpfa.model.posterior import Posterior
 from bpfa.prediction.draws import PosteriorDraw, posterior_draws
 
-__all__ = ["HeldOutScore", "held_out_score", "psnr", "score_draws", "score_rows"]
+__all__ = ["HeldOutScore", "RowScores", "held_out_score", "psnr", "row_scores", "score_draws", "score_rows"]
 
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
@@ -65,6 +65,24 @@ class HeldOutScore(NamedTuple):
         log_likelihood, mse, n_entries = (np.array(values) for values in zip(*scores, strict=True))
         total = int(n_entries.sum())
         return cls(float(log_likelihood @ n_entries / total), float(mse @ n_entries / total), total)
+
+
+class RowScores(NamedTuple):
+    """What is predicted for the held-out entries of some rows."""
+
+    log_density: Array
+    """Logarithm of the joint density of the held-out entries of every row."""
+    mean: Array
+    """Mean prediction of every entry, rows x columns."""
+
+    def summed(self, truth: Array, held_out: NDArray[np.bool_], units: Array | None = None) -> HeldOutScore:
+        """Return the score over all held-out entries; the parameters are those of `score_rows`."""
+        log_density, n_entries = self.log_density, int(held_out.sum())
+        error = np.where(held_out, truth - self.mean, 0.0)
+        if units is not None:
+            error, log_density = error * units, log_density - held_out @ np.log(units)
+        squared_error, scale = (error**2).sum(), max(n_entries, 1)
+        return HeldOutScore(float(log_density.sum() / scale), float(squared_error / scale), n_entries)
 
 
 def held_out_score(
@@ -188,6 +206,20 @@ def score_draws(
     >>> round(score.log_likelihood, 4), score.mse
     (-0.9189, 0.0)
     """
+    scores = row_scores(draws, batch, truth, held_out, n_draws=n_draws, integrated=integrated)
+    return scores.summed(truth, held_out, units)
+
+
+def row_scores(
+    draws: Iterable[PosteriorDraw],
+    batch: Batch,
+    truth: Array,
+    held_out: NDArray[np.bool_],
+    *,
+    n_draws: int,
+    integrated: bool = False,
+) -> RowScores:
+    """Return what draws predict for held-out entries; the parameters are those of `score_draws`."""
     log_likelihood, mean = np.full(len(batch), -np.inf), np.zeros(truth.shape)
     for draw in draws:
         if integrated:
@@ -205,12 +237,7 @@ def score_draws(
         # The logarithm of the mean density of the row over the draws, not the mean of logarithms.
         log_likelihood = np.logaddexp(log_likelihood, log_density - np.log(n_draws))
         mean += expected / n_draws
-    n_entries = int(held_out.sum())
-    error = np.where(held_out, truth - mean, 0.0)
-    if units is not None:
-        error, log_likelihood = error * units, log_likelihood - held_out @ np.log(units)
-    squared_error, scale = (error**2).sum(), max(n_entries, 1)
-    return HeldOutScore(float(log_likelihood.sum() / scale), float(squared_error / scale), n_entries)
+    return RowScores(log_likelihood, mean)
 
 
 def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -> float:

@@ -36,7 +36,8 @@ def group_content(result: Any) -> dict[str, Any] | None:
         return None
     (n_slices, height, width, _), size = groups.picture.shape, groups.plan.size
     y, x = _places(height - size[0], size[0]), _places(width - size[1], size[1])
-    kernels = backend_of(result.model.settings_.device).groups
+    device = result.model.settings_.device
+    kernels = backend_of(device).groups.on(device)
     # The page shows the middle slice of a stack.
     found = groups.features(n_slices // 2, y, x, kernels)
     references = [

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from bpfa._support.checks import Array
+from bpfa.estimator.components import variance_shares
 from bpfa.images.files import Picture
 from bpfa.report.charts import coverage_chart
 from bpfa.report.groups import group_content
-from bpfa.report.page import energy, noise_range, render, settings_of, traces
+from bpfa.report.page import noise_range, render, settings_of, traces
 from bpfa.report.pictures import COLOURS, atom, colour_map, frame, grey, picture_uri
 from bpfa.report.truth import LEVELS, Comparison
 
@@ -167,7 +168,7 @@ def _uncertainty(result: Any, picture: Picture) -> dict[str, Any]:
 
 def _atoms(model: Any, patch: tuple[int, int]) -> list[dict[str, Any]]:
     """Return the features in use, each as a picture of a patch."""
-    energies, names = energy(model), model.get_feature_names_out()
+    energies, names = variance_shares(model), model.get_feature_names_out()
     return [
         {
             "index": index,

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bpfa.estimator.components import variance_shares
 from bpfa.estimator.diagnostics import column_labels
-from bpfa.report.page import energy, render, settings_of, traces
+from bpfa.report.page import render, settings_of, traces
 from bpfa.report.table import hole_section, noise_section, prediction_section
 
 __all__ = ["model_report"]
@@ -52,6 +53,7 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
             "Rows": f"{model.n_rows_seen_:,}",
             "Columns": f"{model.n_features_in_:,}",
             "Features in use": f"{model.n_components_used_} of {len(model.components_)}",
+            **_features_of_a_row(model),
             "Noise": f"{model.history_['noise_std'][-1]:.3g} of a column's standard deviation",
             **({} if predictions is None else predictions.facts),
             "Training": f"{model.n_steps_:,} steps, {model.history_['seconds'][-1]:.1f} s",
@@ -72,9 +74,16 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
     )
 
 
+def _features_of_a_row(model: Any) -> dict[str, str]:
+    """Return how many features a row uses on average, if rows are the side that uses a few of them."""
+    if model.settings_.sparse == "columns":
+        return {}
+    return {"Features of a row": f"{model.component_probabilities_[: model.n_components_used_].sum():.1f}"}
+
+
 def _components(model: Any, columns: list[str]) -> list[dict[str, Any]]:
     """Return the features in use, each with its largest entries, in standard deviations of a column."""
-    weights, energies = model.components_ / model.scale_, energy(model)
+    weights, energies = model.components_ / model.scale_, variance_shares(model)
     names = model.get_feature_names_out()
     shown = []
     for index in range(min(model.n_components_used_, MOST_COMPONENTS)):

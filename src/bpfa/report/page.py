@@ -16,7 +16,7 @@ from bpfa._support.optional import library
 from bpfa.estimator.frames import shortened
 from bpfa.report.charts import line_chart
 
-__all__ = ["energy", "noise_range", "render", "settings_of", "traces"]
+__all__ = ["noise_range", "render", "settings_of", "traces"]
 
 
 def render(**content: Any) -> str:
@@ -63,16 +63,6 @@ def traces(history: Mapping[str, NDArray[Any]], noise_unit: str) -> list[tuple[s
     return [(title, chart) for title, chart in charts.items() if chart]
 
 
-def energy(model: Any) -> Array:
-    """Return the share of each feature in the variance that all features explain, of standardised columns.
-
-    The weights of all features have the same variance, which therefore cancels.
-    """
-    norms = ((model.components_ / model.scale_) ** 2).sum(axis=1)
-    energies: Array = model.component_probabilities_ * norms
-    return energies / (energies.sum() or 1.0)
-
-
 def _held_out(settings: Any) -> str:
     """Return which share of the entries the fit did not see, and what for."""
     if not settings.held_out:
@@ -88,6 +78,7 @@ def settings_of(model: Any) -> dict[str, str]:
         "Largest number of features": settings.n_features,
         "Posterior of the features": settings.features,
         "Weight precision learned from": f"{settings.weight_precision} weights",
+        "Meant for": settings.prefer,
         "Start": settings.init,
         "Rows": f"{model.n_rows_seen_:,}",
         "Columns": f"{model.n_features_in_:,}",

@@ -13,8 +13,10 @@ from scipy.special import digamma, polygamma
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.data import Rows
+from bpfa.backends.registry import backend_of
+from bpfa.data import Batch, Rows
 from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.panel_factors import factor_analysis
 
 __all__ = ["column_noise", "posterior_variances"]
 
@@ -23,6 +25,10 @@ MAX_ITERATIONS, WIDE_ITERATIONS, MANY = 100, 20, 512
 # The prior of the noise is learned from columns with at least this many degrees of freedom. It counts as much
 # as a number of rows between these two.
 ENOUGH_FREEDOM, LEAST_PRIOR, LARGEST_PRIOR = 10.0, 1.0, 1e6
+# The prior precision of the coefficients of a regression, relative to that of the data: hardly anything.
+RIDGE = 1e-3
+# How often, at most, the noise is estimated by regressions.
+MAX_REGRESSIONS = 5
 
 
 def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
@@ -47,11 +53,13 @@ def column_noise(rows: Rows, n_features: int, stream: Stream) -> Array:
     array([0.64, 0.64, 0.62, 1.27, 1.27, 1.26])
     """
     batch = row_sample(rows, stream)
-    analysis = FactorAnalysis(batch.values, batch.observed)
+    analysis = factor_analysis(batch.values, batch.observed)
     n_factors = min(n_features, rows.n_columns // 2)
     if n_factors:
         analysis.fit(n_factors, WIDE_ITERATIONS if rows.n_columns > MANY else MAX_ITERATIONS)
     noise = posterior_variances(analysis.noise, _degrees_of_freedom(analysis))
+    if n_factors and len(batch) < rows.n_columns:
+        noise = _noise_of_wide_table(analysis, n_factors)
     ratio: Array = np.sqrt(noise / noise.mean())
     return ratio
 
@@ -72,6 +80,49 @@ def _degrees_of_freedom(analysis: FactorAnalysis) -> Array:
     n_loadings = np.count_nonzero(analysis.common)
     freedom: Array = np.maximum(n_equivalent - n_loadings, 0.0)
     return freedom
+
+
+def _noise_of_wide_table(analysis: FactorAnalysis, n_factors: int) -> Array:
+    """Return the noise variances of the columns of a table with fewer rows than columns.
+
+    With few rows the directions of the factors are so noisy that what they leave of the variance of a column
+    says little about its noise. But the many columns determine the scores of the rows well. The noise of a
+    column is therefore what a regression of the column on these scores leaves. With a better estimate of the
+    noise, factors may appear that were lost in it, and then all of it is done again.
+    """
+    noise, n_before = analysis.noise, -1
+    for _ in range(MAX_REGRESSIONS):
+        n_found = int(np.count_nonzero(analysis.common))
+        if n_found == n_before:
+            break
+        n_before = n_found
+        noise = posterior_variances(*_residual_variances(analysis))
+        if n_found == n_factors:
+            break
+        analysis.noise = noise
+        analysis.iterate(n_factors)
+    return noise
+
+
+def _residual_variances(analysis: FactorAnalysis) -> tuple[Array, Array]:
+    """Return what a regression on the scores of the rows leaves of every column, and its degrees of freedom.
+
+    It is the residual sum of squares, divided by the number of observed entries less that of coefficients.
+    """
+    found = analysis.common > 0
+    scores = (analysis.filled / np.sqrt(analysis.noise)) @ analysis.directions[:, found]
+    scores /= np.sqrt((scores**2).mean(axis=0))
+    # The mean of a column is one of the coefficients, as it was estimated from the same entries.
+    regressors = np.vstack([scores.T, np.ones(len(scores))])
+    columns = Batch(analysis.values.T, analysis.observed.T)
+    used = np.ones((len(columns), len(regressors)), dtype=bool)
+    fitted = backend_of("cpu").signal(used, regressors, 1.0, RIDGE, columns).mean
+    squares = np.where(columns.observed, columns.values - fitted, 0.0) ** 2
+    n_left = np.maximum(analysis.n_observed - len(regressors), 0)
+    variances = np.maximum(squares.sum(axis=1) / np.maximum(n_left, 1), analysis.least_noise)
+    # Where there are no more entries than coefficients, nothing is known, and the prior decides.
+    freedom = np.where(n_left > 0, np.maximum(_degrees_of_freedom(analysis) - 1, 0.0), 0.0)
+    return variances, freedom
 
 
 def posterior_variances(variances: Array, freedom: Array) -> Array:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows
-from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.factor_analysis import row_sample
+from bpfa.inference.panel_factors import factor_analysis
 from bpfa.selection.significant_factors import significant_factors
 
 __all__ = ["component_count"]
@@ -24,12 +25,12 @@ HIDDEN_SHARE, ENOUGH_ENTRIES, MAX_TRIALS = 0.1, 20_000, 5
 # From the number of significant factors, the number grows by GROWTH from one attempt to the next, as long as
 # this lowers the squared error of the hidden entries by a share of at least LEAST_GAIN. More features would
 # take disproportionately more time.
-GROWTH, LEAST_GAIN = 2**0.5, 0.002
+GROWTH, LEAST_GAIN = 2**0.5, 0.0005
 # Errors count as at most this many standard deviations of a column, so that single entries which nothing
 # could predict do not decide.
 LARGEST_ERROR = 5.0
 # The most iterations of the factor analysis in an attempt, and the change of the noise at which they end.
-MAX_ITERATIONS, TOLERANCE = 50, 0.005
+MAX_ITERATIONS, TOLERANCE = 50, 0.001
 # Wide tables are judged by a sample of this many columns.
 MAX_COLUMNS = 2048
 
@@ -40,7 +41,7 @@ class _Trial:
     def __init__(self, batch: Batch, hidden: NDArray[np.bool_]) -> None:
         self.hidden = hidden & batch.observed
         self.truth = batch.values[self.hidden]
-        self.analysis = FactorAnalysis(batch.values, batch.observed & ~hidden)
+        self.analysis = factor_analysis(batch.values, batch.observed & ~hidden)
 
     def error(self, n_factors: int) -> float:
         """Continue with this number of factors, and return the squared error of the hidden entries."""
@@ -77,7 +78,17 @@ def component_count(rows: Rows, largest: int, stream: Stream) -> int:
     rng = stream.child("hidden").generator(0)
     n_trials = int(np.clip(ENOUGH_ENTRIES / max(1.0, HIDDEN_SHARE * batch.observed.sum()), 1, MAX_TRIALS))
     trials = [_Trial(batch, rng.random(batch.observed.shape) < HIDDEN_SHARE) for _ in range(n_trials)]
-    return _more_if_better(n_factors, largest, lambda n: sum(trial.error(n) for trial in trials))
+    n_better = _more_if_better(n_factors, largest, lambda n: sum(trial.error(n) for trial in trials))
+    # Where more factors than the significant ones predict better, some of them can be seen only if nothing is
+    # hidden.
+    return n_better if n_better == n_factors else max(n_better, _visible_factors(batch, n_better, largest))
+
+
+def _visible_factors(batch: Batch, n_factors: int, largest: int) -> int:
+    """Return how many of a slightly larger number of factors are above the level of noise."""
+    analysis = factor_analysis(batch.values, batch.observed)
+    analysis.fit(min(largest, round(n_factors * GROWTH)), MAX_ITERATIONS, TOLERANCE)
+    return int((analysis.common > 0).sum())
 
 
 def _more_if_better(n_factors: int, largest: int, error: Callable[[int], float]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "SWEEPS",
+    "column_steps",
     "default_batch_size",
     "default_features",
     "default_held_out",
@@ -14,6 +15,7 @@ __all__ = [
     "most_components",
     "rotation_is_tried",
     "sparse_components",
+    "start_is_tried",
 ]
 
 # The largest number of features that a fit considers by default.
@@ -41,8 +43,13 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
+# The fewest steps are made if a trial has shown that rows do not use only some of the features. Every further
+# step then makes the features sparser, which fits single rows and predicts worse.
 EPOCHS = 10
-PRINCIPAL_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 500, 2000
+DENSE_STEPS, PRINCIPAL_STEPS, READABLE_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 200, 500, 2000
+# With sparse columns fewer steps are enough: so many from principal components, and so many epochs from
+# rotated ones.
+PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 20, 20
 
 
 def most_components(n_rows: int, n_columns: int) -> int:
@@ -105,6 +112,18 @@ def rotation_is_tried(n_factors: int, n_columns: int) -> bool:
     return n_factors > 1 and n_columns * n_factors**3 <= MAX_TRIAL_OPERATIONS
 
 
+def start_is_tried(n_rows: int, n_factors: int, n_columns: int) -> bool:
+    """Return whether a trial can tell if rows use only some of the features, and takes little time.
+
+    Examples
+    --------
+    >>> start_is_tried(300, 5, 20), start_is_tried(299, 5, 20), start_is_tried(300, 60, 3000)
+    (True, False, False)
+    """
+    tried = sparse_components(n_columns) > 0 or rotation_is_tried(n_factors, n_columns)
+    return n_rows >= SPARSE_MIN_ROWS and tried
+
+
 def default_batch_size(n_rows: int) -> int:
     """Return 1024, or all rows if there are fewer."""
     return min(n_rows, BATCH_SIZE)
@@ -113,6 +132,24 @@ def default_batch_size(n_rows: int) -> int:
 def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
     """Return the number of steps of ten epochs, but at least `fewest`."""
     return max(fewest, EPOCHS * -(-n_rows // batch_size))
+
+
+def column_steps(n_columns: int, batch_size: int, *, rotated: bool) -> int:
+    """Return the fewest steps of a fit with sparse columns that starts from components.
+
+    They are 20 steps from principal components, and from rotated components those of 20 epochs, but at most
+    100. A batch consists of columns of the table.
+
+    Examples
+    --------
+    >>> column_steps(3000, 1024, rotated=False), column_steps(3000, 1024, rotated=True)
+    (20, 60)
+    >>> column_steps(20_000, 1024, rotated=True)
+    100
+    """
+    if not rotated:
+        return PRINCIPAL_COLUMN_STEPS
+    return min(PRINCIPAL_STEPS, ROTATED_COLUMN_EPOCHS * -(-n_columns // batch_size))
 
 
 def default_features(view: str, n_components: int, n_columns: int) -> str:

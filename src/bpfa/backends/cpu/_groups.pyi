@@ -51,3 +51,33 @@ def fit_members(
     residuals: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def nearest_rows(
+    values: NDArray[np.float32],
+    variance: NDArray[np.float32],
+    columns: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    sizes: NDArray[np.int32],
+    n_twins: int,
+    tolerance: float,
+    nearest: NDArray[np.int32],
+    n_threads: int,
+) -> None: ...
+def student_rows(
+    values: NDArray[np.float32],
+    variance: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    scored: NDArray[np.uint8],
+    nearest: NDArray[np.int32],
+    covariance: NDArray[np.float32],
+    members: NDArray[np.int32],
+    prior_rows: NDArray[np.float32],
+    mean_rows: float,
+    scale_rows: float,
+    correlation_share: float,
+    mean: NDArray[np.float32],
+    square_scale: NDArray[np.float32],
+    sums: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

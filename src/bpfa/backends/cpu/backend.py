@@ -13,9 +13,11 @@ from bpfa._support.philox import Stream
 from bpfa.backends.cpu.collapsed import add_draws
 from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cpu.local import Gibbs, MeanField, SpikeSlab
+from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend
+from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch
 from bpfa.model.collapsed import MissingEntries
 from bpfa.model.local import MethodName
@@ -31,6 +33,7 @@ class CpuBackend(Backend):
     name: ClassVar[str] = "cpu"
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
     groups: ClassVar[GroupKernels] = CpuGroups()
+    row_groups: ClassVar[RowGroupKernels] = CpuRowGroups()
     uses_threads: ClassVar[bool] = True
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:

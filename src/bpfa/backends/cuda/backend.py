@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.cpu.collapsed import add_draws
-from bpfa.backends.cpu.groups import CpuGroups
+from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
 from bpfa.backends.cuda.graphs import StepGraphs
+from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
+from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
@@ -66,8 +68,9 @@ class CudaBackend(Backend):
     name: ClassVar[str] = "cuda"
     has_numbered_devices: ClassVar[bool] = True
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
+    groups: ClassVar[GroupKernels] = CudaGroups()
     # The kernels of the CPU, until there are some for the GPU.
-    groups: ClassVar[GroupKernels] = CpuGroups()
+    row_groups: ClassVar[RowGroupKernels] = CpuRowGroups()
     carries_chains: ClassVar[bool] = False
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:

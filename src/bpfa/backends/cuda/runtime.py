@@ -186,6 +186,11 @@ class CurrentDevice:
         return cls._of_current("MaxSharedMemoryPerBlockOptin")
 
     @classmethod
+    def multiprocessor_memory(cls) -> int:
+        """Return how many bytes of shared memory all blocks on a multiprocessor can have together."""
+        return cls._of_current("MaxSharedMemoryPerMultiprocessor")
+
+    @classmethod
     def architecture(cls) -> str:
         """Return the compute capability, such as "90"."""
         return cls._capability(cupy_module().cuda.runtime.getDevice())

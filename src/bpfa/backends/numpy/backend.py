@@ -13,8 +13,10 @@ from bpfa.backends.groups import GroupKernels
 from bpfa.backends.numpy.gibbs import Gibbs
 from bpfa.backends.numpy.groups import NumpyGroups
 from bpfa.backends.numpy.mean_field import MeanField
+from bpfa.backends.numpy.row_groups import NumpyRowGroups
 from bpfa.backends.numpy.spike_slab import SpikeSlab
 from bpfa.backends.protocol import Backend
+from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch
 from bpfa.model import marginals
 from bpfa.model.local import MethodName
@@ -29,6 +31,7 @@ class NumpyBackend(Backend):
     name: ClassVar[str] = "numpy"
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
     groups: ClassVar[GroupKernels] = NumpyGroups()
+    row_groups: ClassVar[RowGroupKernels] = NumpyRowGroups()
 
     def signal(self, on: NDArray[np.bool_], phi: Array, g_o: float, g_w: float, batch: Batch) -> Signal:
         """Return the entries of rows given which features are on."""

@@ -51,7 +51,7 @@ class AnnDataRows(MappedRows):
         rows, names = opener(source, layer, absent)
         rows.column_names = names
         super().__init__(rows)
-        self._source = source
+        self.source = source
 
     def mapped(self, batch: Batch) -> Batch:
         """Return the batch unchanged: only the names of the columns are added."""
@@ -59,15 +59,15 @@ class AnnDataRows(MappedRows):
 
     def row_names(self) -> RowNames | None:
         """Return the names of the observations, or None if they are only numbered."""
-        if isinstance(self._source, (str, os.PathLike)):
+        if isinstance(self.source, (str, os.PathLike)):
             h5py, anndata_io = library("h5py", "anndata"), library("anndata.io", "anndata")
-            with name_file_in_errors(self._source), h5py.File(self._source, "r") as file:
+            with name_file_in_errors(self.source), h5py.File(self.source, "r") as file:
                 table = file["obs"]
                 label = str(table.attrs["_index"])
                 values = np.asarray(anndata_io.read_elem(table[label]), dtype=object)
         else:
-            label = self._source.obs_names.name or ""
-            values = self._source.obs_names.to_numpy(dtype=object)
+            label = self.source.obs_names.name or ""
+            values = self.source.obs_names.to_numpy(dtype=object)
         if values.tolist() == [str(row) for row in range(len(values))]:
             return None
         return RowNames(("" if label in ("_index", "index") else label,), (values,))

@@ -51,6 +51,8 @@ class FinishedGroups:
     plan : GroupPlan
     beliefs : GroupBeliefs
         What all groups have learned together.
+    rotation : array, shape (channels, channels), optional
+        The orthogonal matrix that makes the channels uncorrelated, if each of them has models of its own.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class FinishedGroups:
     picture: NDArray[np.float32]
     plan: GroupPlan
     beliefs: GroupBeliefs
+    rotation: NDArray[np.float32] | None = None
 
     def features(
         self, slice_index: int, y: list[int], x: list[int], kernels: GroupKernels, n_threads: int = 1
@@ -107,7 +110,8 @@ class FinishedGroups:
     def _group(self, y: int, x: int, rows: Array) -> GroupFeatures:
         models = self.beliefs.models(floor=self.plan.floor, n_iterations=1)
         mean, n_columns = rows.mean(axis=0), rows.shape[1]
-        scatter = (rows - mean).T @ (rows - mean)
+        centred = self._rotated(rows - mean)
+        scatter = centred.T @ centred
         features = []
         # The columns of each part that has a model of its own: a channel, or all channels together.
         parts = np.arange(n_columns).reshape(-1, len(models)).T
@@ -122,4 +126,13 @@ class FinishedGroups:
         variance = np.einsum("qd,de,qe->q", every, scatter, every)
         order = np.argsort(-variance, kind="stable")
         total = max(float(np.trace(scatter)), np.finfo(float).tiny)
-        return GroupFeatures(y, x, mean, every[order], np.maximum(variance[order], 0.0) / total)
+        original = self._rotated(every[order], back=True)
+        return GroupFeatures(y, x, mean, original, np.maximum(variance[order], 0.0) / total)
+
+    def _rotated(self, rows: Array, back: bool = False) -> Array:
+        """Return rows of patches with uncorrelated channels, or with the original ones."""
+        if self.rotation is None:
+            return rows
+        rotation = self.rotation.T if back else self.rotation
+        rotated: Array = rows.reshape(len(rows), -1, len(rotation)) @ rotation.astype(float)
+        return rotated.reshape(rows.shape)

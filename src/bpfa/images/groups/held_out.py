@@ -1,42 +1,30 @@
-"""Observed pixels that were hidden decide whether groups help, and how far they err."""
+"""Observed pixels that were hidden decide whether groups help, and how large their errors are."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.images.groups.verdict import Verdict, combined_variance
 
-__all__ = ["Verdict", "hide_pixels", "judge"]
+__all__ = ["hide_pixels", "judge"]
 
 # Share of the observed pixels that is hidden, the number that is enough, and the number that is too few to
 # judge anything by.
 HIDDEN_SHARE, MOST_HIDDEN, FEWEST_HIDDEN = 0.05, 20_000, 30
+# Mean and standard deviation over pictures of the best weight of the groups.
+USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 # The largest factor by which the variance is corrected, in either direction.
 MOST_CORRECTION = 16.0
 # Variance of the logarithm of that factor over pictures.
-PRIOR_SPREAD = 0.2
+PRIOR_SPREAD = 0.05
+# Variance of the logarithm of the factor, times the number of hidden pixels. For Gaussian errors, the 95 %
+# quantile of |error| has the variance 0.95 * 0.05 / density^2 / n, where the density of |error| is 0.117.
+QUANTILE_VARIANCE = 4 * 0.95 * 0.05 / (0.117 * 1.96) ** 2
 # 95 % of a Gaussian distribution is within this many standard deviations.
 DEVIATIONS, COVERED = 1.96, 0.95
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How groups and dictionary are combined.
-
-    Parameters
-    ----------
-    weight : float
-        Weight of the groups in the combined picture; that of the dictionary is 1 - weight.
-    correction : float
-        Factor on the variance of a pixel.
-    """
-
-    weight: float
-    correction: float
 
 
 def hide_pixels(observed: NDArray[np.bool_], stream: Stream) -> NDArray[np.bool_] | None:
@@ -60,13 +48,13 @@ def hide_pixels(observed: NDArray[np.bool_], stream: Stream) -> NDArray[np.bool_
     return hidden[..., None] & observed
 
 
-def judge(
-    seen: Array, dictionary: Array, groups: Array, spread: tuple[Array, Array], noise: Array
-) -> Verdict:
+def judge(seen: Array, dictionary: Array, groups: Array, spread: tuple[Array, Array]) -> Verdict:
     """Return how groups and dictionary are best combined, given hidden pixels and what both say of them.
 
-    The weight is the one with the least squared error, and two standard errors more if the pixels are noisy.
-    The correction makes 95 % of the intervals of plus and minus 1.96 standard deviations contain the pixel.
+    The weight with the least squared error is a regression coefficient. It is combined with what is usual for
+    pictures according to its standard error, which allows for errors of different sizes at different pixels:
+    a few pixels at an edge must not decide. The correction makes 95 % of the intervals of plus and minus 1.96
+    standard deviations contain the pixel, and is shrunk towards 1 in the same way.
 
     Parameters
     ----------
@@ -76,14 +64,12 @@ def judge(
         What both say of them.
     spread : pair of arrays, shape (pixels,)
         Variances of dictionary and groups.
-    noise : array, shape (pixels,)
-        Variance of the noise on the hidden pixels.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> truth, error = rng.normal(size=10_000), rng.normal(size=(2, 10_000))
-    >>> found = judge(truth, truth + 2 * error[0], truth + error[1], (np.ones(10_000),) * 2, np.zeros(10_000))
+    >>> found = judge(truth, truth + 2 * error[0], truth + error[1], (np.ones(10_000),) * 2)
     >>> round(found.weight, 1)
     0.8
     """
@@ -91,32 +77,21 @@ def judge(
     square = float(difference @ difference)
     if square == 0:
         return Verdict(0.0, 1.0)
-    # Groups are trusted unless the hidden pixels speak against them by more than their noise would.
-    doubt = 2 * float(np.sqrt(difference**2 @ noise)) / square
-    weight = float(np.clip(difference @ (seen - dictionary) / square + doubt, 0.0, 1.0))
-    error = np.abs(seen - dictionary - weight * difference)
+    slope = float(difference @ (seen - dictionary)) / square
+    residual = seen - dictionary - slope * difference
+    error = float(difference**2 @ residual**2) / square**2
+    share = WEIGHT_SPREAD**2 / (WEIGHT_SPREAD**2 + error)
+    weight = float(np.clip(share * slope + (1 - share) * USUAL_WEIGHT, 0.0, 1.0))
     variance = combined_variance(spread[0], spread[1], difference, weight)
-    return Verdict(weight, _correction(error, variance, noise))
+    return Verdict(weight, _correction(np.abs(seen - dictionary - weight * difference), variance))
 
 
-def _correction(error: Array, variance: Array, noise: Array) -> float:
+def _correction(error: Array, variance: Array) -> float:
     """Return the factor on the variance for which 95 % of the intervals contain the hidden pixels.
 
-    Its logarithm is shrunk towards 0, by a prior with the variance PRIOR_SPREAD: if the noise is much larger
-    than the variance, the hidden pixels hardly tell how large the variance is.
+    Its logarithm is shrunk towards 0, by a prior with the variance PRIOR_SPREAD.
     """
-    low, high = 1 / MOST_CORRECTION, MOST_CORRECTION
-    for _ in range(40):
-        middle = np.sqrt(low * high)
-        if np.mean(error <= DEVIATIONS * np.sqrt(middle * variance + noise)) < COVERED:
-            low = middle
-        else:
-            high = middle
-    doubt = 3 / len(error) * float(1 + np.mean(noise) / np.mean(variance)) ** 2
-    return float(high ** (PRIOR_SPREAD / (PRIOR_SPREAD + doubt)))
-
-
-def combined_variance(dictionary: Array, groups: Array, difference: Array, weight: float) -> Array:
-    """Return the variance of the mixture of what the dictionary and the groups say."""
-    mixed: Array = (1 - weight) * dictionary + weight * groups + weight * (1 - weight) * difference**2
-    return mixed
+    ratio = np.quantile(error**2 / np.maximum(variance, np.finfo(float).tiny), COVERED) / DEVIATIONS**2
+    factor = float(np.clip(ratio, 1 / MOST_CORRECTION, MOST_CORRECTION))
+    doubt = QUANTILE_VARIANCE / len(error)
+    return float(factor ** (PRIOR_SPREAD / (PRIOR_SPREAD + doubt)))

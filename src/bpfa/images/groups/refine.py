@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +15,23 @@ from bpfa.backends.groups import GroupKernels
 from bpfa.data.overlap import Restored
 from bpfa.images.canvas import Canvas
 from bpfa.images.groups.features import FinishedGroups
-from bpfa.images.groups.held_out import Verdict, combined_variance, hide_pixels, judge
+from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import GroupPlan
+from bpfa.images.groups.recorrupted import ADDED, middle_of, recorrupted, trusted_weight
 from bpfa.images.groups.round import GroupedPicture, Grouping
+from bpfa.images.groups.verdict import Verdict, combined_variance
 
 __all__ = ["Refined", "refine"]
 
 # Rounds end when the squared error of the hidden pixels falls by less than this share of it, and rounds on a
-# picture without missing pixels when the picture changes by less than this share of its deviation.
+# noisy picture when the picture changes by less than this share of its deviation.
 LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
 LAST_ROUNDS = 2
-# Groups with a smaller weight than this are not worth their time.
+# Groups with a smaller weight than this are left out.
 LEAST_WEIGHT = 0.05
 
-RestoreWithout = Callable[[NDArray[np.bool_]], Restored]
+Restore = Callable[[Canvas], Restored]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def refine(
     kernels: GroupKernels,
     *,
     noisy: bool,
-    restore_without: RestoreWithout,
+    restore: Restore,
     stream: Stream,
     n_threads: int = 1,
     verbose: int = 0,
@@ -89,8 +91,8 @@ def refine(
     kernels : GroupKernels
     noisy : bool
         Whether the observed pixels are noisy.
-    restore_without : callable
-        Returns what the dictionary restores from the given pixels only.
+    restore : callable
+        Returns what the dictionary restores from a changed picture: one with fewer pixels, or more noise.
     stream : Stream
         Source of random numbers.
     n_threads : int
@@ -104,22 +106,24 @@ def refine(
         After Ctrl-C it is the best picture so far.
     """
     start = np.asarray(noise, float) if noisy else np.full(canvas.values.shape[3], plan.noise)
-    hidden = None if canvas.observed.all() else hide_pixels(canvas.observed, stream)
+    hidden = hide_pixels(canvas.observed, stream)
     if hidden is None and not canvas.observed.all():
         return Refined(dictionary, noise, 0, 0.0)
-    total = plan.most_rounds + (0 if hidden is None else LAST_ROUNDS)
+    total = plan.most_rounds * (2 if noisy else 1) + (0 if noisy else LAST_ROUNDS)
     with open_bar("grouping", total, shown=bool(verbose), text="round 1") as bar:
         rounds = _Rounds(canvas, plan, kernels, start, noisy, n_threads, bar)
         try:
-            if hidden is None:
+            if noisy or hidden is None:
                 rounds.until_settled(dictionary)
-                verdict = Verdict(1.0, 1.0)
+                verdict = Verdict(rounds.checked(restore, stream))
+                if verdict.weight < LEAST_WEIGHT:
+                    rounds.best, verdict = None, Verdict(0.0)
             else:
-                verdict = rounds.judged(dictionary, hidden, restore_without)
+                verdict = rounds.judged(dictionary, hidden, restore)
         except KeyboardInterrupt:
-            if rounds.best is None or hidden is not None:
+            if rounds.best is None or not noisy:
                 return Refined(dictionary, noise, 0, 0.0, interrupted=True)
-            return _combined(dictionary, rounds, noise, Verdict(1.0, 1.0), noisy, interrupted=True)
+            return _combined(dictionary, rounds, noise, Verdict(1.0), noisy, interrupted=True)
     return _combined(dictionary, rounds, noise, verdict, noisy)
 
 
@@ -139,13 +143,16 @@ class _Rounds:
         self.canvas, self.plan, self.noise, self.noisy, self.bar = canvas, plan, noise, noisy, bar
         self.arguments = plan, kernels, n_threads
         self.best: GroupedPicture | None = None
+        self.rotation: NDArray[np.float32] | None = None
         self.n_rounds = self.n_done = 0
 
-    def grouping(self, observed: NDArray[np.bool_]) -> Grouping:
-        return Grouping(self.canvas.values, observed, *self.arguments)
+    def grouping(self, canvas: Canvas) -> Grouping:
+        return Grouping(canvas.values, canvas.observed, *self.arguments)
 
-    def next(self, grouping: Grouping, before: Restored | GroupedPicture) -> GroupedPicture:
-        """Make one round that follows another one, or the dictionary."""
+    def next(
+        self, grouping: Grouping, before: Restored | GroupedPicture, noise: Array | None = None
+    ) -> GroupedPicture:
+        """Make one round that follows another one, or the dictionary with this variance of the noise."""
 
         def tell(share: float) -> None:
             self.bar.update(self.n_done + share, f"round {self.n_done + 1}")
@@ -153,28 +160,56 @@ class _Rounds:
         if isinstance(before, GroupedPicture):
             current, beliefs = before.value, before.beliefs
         else:
-            current, beliefs = before.mean.astype(np.float32), grouping.beliefs(self.noise)
+            current, beliefs = (
+                before.mean.astype(np.float32),
+                grouping.beliefs(self.noise if noise is None else noise),
+            )
         found = grouping.round(current, beliefs, learn_noise=self.noisy, tell=tell)
         self.n_done += 1
         return found
 
     def until_settled(self, dictionary: Restored) -> None:
         """Make rounds until the picture hardly changes any more."""
-        grouping, state = self.grouping(self.canvas.observed), None
-        for _ in range(self.plan.most_rounds):
-            before = dictionary if state is None else state
-            state = self.best = self.next(grouping, before)
+        for state in self._settling(self.canvas, dictionary, self.noise):
+            self.best = state
             self.n_rounds += 1
-            if _settled(before, state):
-                break
 
-    def judged(
-        self, dictionary: Restored, hidden: NDArray[np.bool_], restore_without: RestoreWithout
-    ) -> Verdict:
+    def _settling(self, canvas: Canvas, dictionary: Restored, noise: Array) -> Iterator[GroupedPicture]:
+        grouping = self.grouping(canvas)
+        before: Restored | GroupedPicture = dictionary
+        for _ in range(self.plan.most_rounds):
+            state = self.next(grouping, before, noise)
+            yield state
+            if _settled(before, state):
+                return
+            before = state
+
+    def checked(self, restore: Restore, stream: Stream) -> float:
+        """Return the weight of the groups, judged by a noisier copy of the middle of the picture."""
+        assert self.best is not None
+        if self.canvas.stabiliser is not None:
+            # The noise of few counts is not Gaussian after it was stabilised, and noise that was added to it
+            # would not be comparable.
+            return 1.0
+        where = middle_of(self.canvas)
+        part = replace(
+            self.canvas,
+            values=np.ascontiguousarray(self.canvas.values[where]),
+            observed=np.ascontiguousarray(self.canvas.observed[where]),
+        )
+        noise = self.best.beliefs.noise
+        noisier, other = recorrupted(part, noise, stream)
+        pilot = restore(noisier)
+        *_, last = self._settling(noisier, pilot, (1 + ADDED) * noise)
+        seen = part.observed
+        pictures = (picture[seen].astype(float) for picture in (other, pilot.mean, last.value))
+        return trusted_weight(*pictures)
+
+    def judged(self, dictionary: Restored, hidden: NDArray[np.bool_], restore: Restore) -> Verdict:
         """Make rounds without the hidden pixels, judge by them, and end with rounds that use all pixels."""
         seen = self.canvas.values[hidden].astype(float)
-        visible = self.canvas.observed & ~hidden
-        restored, grouping = restore_without(visible), self.grouping(visible)
+        visible = replace(self.canvas, observed=self.canvas.observed & ~hidden)
+        restored, grouping = restore(visible), self.grouping(visible)
         # In single precision, because the picture may be large.
         pilot = Restored(restored.mean.astype(np.float32), restored.std.astype(np.float32), restored.informed)
         del restored
@@ -184,29 +219,21 @@ class _Rounds:
             before = states[-1] if states else pilot
             found = self.next(grouping, before)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
-            # Noisy hidden pixels cannot tell when to end: what a round gains is less than their noise.
-            if not self.noisy and states and error > least * (1 - LEAST_GAIN):
+            if states and error > least * (1 - LEAST_GAIN):
                 break
             least = error
             states = [*(state.without_variances() for state in states[-LAST_ROUNDS:]), found]
             self.n_rounds += 1
-            if self.noisy and _settled(before, found):
-                break
-        verdict = self._verdict(seen, hidden, pilot, states[-1])
+        spread = np.square(pilot.std[hidden], dtype=float), states[-1].mixture[hidden].astype(float)
+        pictures = pilot.mean[hidden].astype(float), states[-1].value[hidden].astype(float)
+        verdict = judge(seen, *pictures, spread)
         if verdict.weight >= LEAST_WEIGHT:
             state: Restored | GroupedPicture = states[0] if len(states) > LAST_ROUNDS else dictionary
-            grouping = self.grouping(self.canvas.observed)
+            grouping = self.grouping(self.canvas)
+            self.rotation = grouping.rotation
             for _ in range(min(LAST_ROUNDS, self.n_rounds)):
                 state = self.best = self.next(grouping, state)
         return verdict
-
-    def _verdict(
-        self, seen: Array, hidden: NDArray[np.bool_], pilot: Restored, best: GroupedPicture
-    ) -> Verdict:
-        channel = np.nonzero(hidden)[3]
-        noise = best.beliefs.noise[channel] if self.noisy else np.zeros(len(channel))
-        spread = np.square(pilot.std[hidden], dtype=float), best.mixture[hidden].astype(float)
-        return judge(seen, pilot.mean[hidden].astype(float), best.value[hidden].astype(float), spread, noise)
 
 
 def _settled(before: Restored | GroupedPicture, after: GroupedPicture) -> bool:
@@ -231,14 +258,15 @@ def _combined(
         return Refined(dictionary._replace(std=std), noise, 0, 0.0, interrupted)
     difference = best.value - dictionary.mean
     mean = dictionary.mean + verdict.weight * difference
-    variance = combined_variance(
-        np.square(dictionary.std), best.mixture.astype(float), difference, verdict.weight
-    )
+    # Hidden pixels were judged with the disagreement of the groups. Where there are none, it would be counted
+    # twice: groups disagree where they differ from the dictionary.
+    spread = (best.variance if noisy else best.mixture).astype(float)
+    variance = combined_variance(np.square(dictionary.std), spread, difference, verdict.weight)
     std = np.sqrt(verdict.correction * variance)
     informed = dictionary.informed
     restored = Restored(
         np.where(informed, mean, dictionary.mean), np.where(informed, std, dictionary.std), informed
     )
     found = best.beliefs.noise if noisy else noise
-    groups = FinishedGroups(best.value, rounds.plan, best.beliefs)
+    groups = FinishedGroups(best.value, rounds.plan, best.beliefs, rounds.rotation)
     return Refined(restored, found, rounds.n_rounds, verdict.weight, interrupted, groups)

@@ -64,7 +64,9 @@ class Grouping:
         kernels: GroupKernels,
         n_threads: int = 1,
     ) -> None:
-        self.values, self.plan, self.kernels, self.n_threads = values, plan, kernels, n_threads
+        self.plan, self.kernels, self.n_threads = plan, kernels, n_threads
+        self.rotation = _uncorrelated(values, observed) if plan.separate_channels else None
+        self.values = self._rotated(values)
         self.observed = np.ascontiguousarray(observed).view(np.uint8)
         self.patches = PatchRows(values, observed, plan.size, plan.stride)
         # Offsets and channels of the columns of a patch; a part is a channel, or all channels together.
@@ -110,16 +112,34 @@ class Grouping:
         """
         plan, shape = self.plan, self.values.shape
         windows = Windows(
-            np.ascontiguousarray(current).ravel(),
+            self._rotated(current).ravel(),
             self.values.ravel(),
             self.observed.ravel(),
             self.offsets,
         )
         models = beliefs.models(floor=plan.floor, n_iterations=plan.n_iterations)
         average = self.kernels.average_patches(windows, self.search, models, self.n_threads, tell)
-        return GroupedPicture(
-            average.value(windows.current).reshape(shape),
-            average.variance.reshape(shape),
-            average.disagreement.reshape(shape),
-            beliefs.after(average, learn_noise=learn_noise),
+        value, variance, disagreement = (
+            array.reshape(shape)
+            for array in (average.value(windows.current), average.variance, average.disagreement)
         )
+        if self.rotation is not None:
+            value = value @ self.rotation.T
+            variance, disagreement = (array @ self.rotation.T**2 for array in (variance, disagreement))
+        return GroupedPicture(value, variance, disagreement, beliefs.after(average, learn_noise=learn_noise))
+
+    def _rotated(self, picture: Picture) -> Picture:
+        """Return a picture with uncorrelated channels, if each of them has models of its own."""
+        return np.ascontiguousarray(picture if self.rotation is None else picture @ self.rotation)
+
+
+def _uncorrelated(values: Picture, observed: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return the orthogonal matrix that makes the channels of a picture uncorrelated.
+
+    Its columns are the principal components of the channels. Channels that have models of their own should
+    have little in common. The colours of a picture have nearly everything in common; after the rotation, one
+    channel is close to the lightness of the picture. Distances between patches do not depend on a rotation.
+    """
+    seen = values[observed.all(axis=3)].astype(np.float64)
+    vectors: NDArray[np.float32] = np.linalg.eigh(seen.T @ seen)[1].astype(np.float32)
+    return vectors

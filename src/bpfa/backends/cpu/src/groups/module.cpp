@@ -12,6 +12,10 @@
 
 namespace nb = nanobind;
 
+namespace bpfa::groups {
+void bind_rows(nb::module_& m);  // row_module.cpp
+}
+
 namespace {
 
 using bpfa::In;
@@ -145,4 +149,5 @@ NB_MODULE(_groups, m) {
         "prior"_a.noconvert().none(), "prior_rows"_a, "floor"_a, "n_iterations"_a, "mean"_a.noconvert(),
         "variance"_a.noconvert(), "ranks"_a.noconvert(), "residuals"_a.noconvert(), "n_threads"_a,
         "Fit a factor model to each group and fill in what it says of its first members.");
+  groups::bind_rows(m);
 }

@@ -1,0 +1,137 @@
+"""The contestants of the comparison on tables whose rows have kinds, and how each of them is scored."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import baselines, wide_methods
+from benchmarks.baselines import Imputed
+from experiments import Array
+from experiments.scores import gaussian_scores
+from experiments.tables import TableTask
+
+# Rounds of the imputers that regress every column on all others, and trees of a forest.
+ROUNDS, TREES = 2, 50
+# The number of factors of mofapy2, which switches off those that it does not need.
+MOFA_FACTORS = 30
+
+Contestant = Callable[[TableTask, int], dict[str, Any]]
+"""From a task and a seed to scores over the hidden entries, and a note."""
+
+
+def by_point(impute: Callable[[Array, int], Imputed]) -> Contestant:
+    """Return a contestant that predicts points, with the deviation of its errors on validation entries."""
+
+    def contestant(task: TableTask, seed: int) -> dict[str, Any]:
+        found = impute(task.train, seed)
+        scores = gaussian_scores(task.truth, found.mean[task.hidden], found.std[task.hidden])
+        # One deviation for all entries says how large errors are, but predicts no interval.
+        del scores["coverage"]
+        return scores | {"note": found.note}
+
+    return contestant
+
+
+def soft_impute(train: Array, seed: int) -> Imputed:
+    """Predict by softImpute; the factorisation is that of the smaller side."""
+    found = wide_methods.soft_impute(np.ascontiguousarray(train.T), seed)
+    return Imputed(found.mean.T, found.std.T, found.note)
+
+
+def iterated(make: Callable[[int], Any], note: str) -> Callable[[Array, int], Imputed]:
+    """Return a function that regresses every column on all others in a few rounds, as missForest does."""
+
+    def impute(train: Array, seed: int) -> Imputed:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+        from sklearn.impute import IterativeImputer
+
+        def fit(data: Array, rounds: float, start: Array | None) -> Array:
+            imputer = IterativeImputer(make(seed), max_iter=int(rounds), random_state=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                return imputer.fit_transform(data)
+
+        _, std = wide_methods.validated(train, seed, [ROUNDS], fit)
+        return Imputed(fit(train, ROUNDS, None), np.full(train.shape, std), f"{note}, {ROUNDS} rounds")
+
+    return impute
+
+
+def _ridge(seed: int) -> Any:
+    from sklearn.linear_model import BayesianRidge
+
+    return BayesianRidge()
+
+
+def _boosted_trees(seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(random_state=seed)
+
+
+def _extra_trees(seed: int) -> Any:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    return ExtraTreesRegressor(TREES, min_samples_leaf=3, random_state=seed, n_jobs=_threads())
+
+
+def _threads() -> int:
+    return int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
+
+
+def mofa(task: TableTask, seed: int) -> dict[str, Any]:
+    """Predict by mofapy2, if it is installed."""
+    found = baselines.mofa(task.train, MOFA_FACTORS, seed)
+    scores = gaussian_scores(task.truth, found.mean[task.hidden], found.std[task.hidden])
+    return scores | {"note": found.note}
+
+
+def bpfa(groups: bool | str) -> Contestant:
+    """Return the contestant with this value of `groups`, and with defaults for everything else.
+
+    Its density is not Gaussian: the log-likelihood is that of the density itself, and intervals are quantiles
+    of draws.
+    """
+
+    def contestant(task: TableTask, seed: int) -> dict[str, Any]:
+        from bpfa import BPFA, SeenInFitWarning
+
+        model = BPFA(groups=groups, n_jobs=_threads(), random_state=seed).fit(task.train)
+        error = model.impute(task.train)[task.hidden] - task.truth
+        with warnings.catch_warnings():
+            # No hidden entry was in the fit, but the other entries of the rows were.
+            warnings.simplefilter("ignore", SeenInFitWarning)
+            score = model.held_out_score(task.complete(), task.hidden)
+            coverage = model.calibration(task.complete(), task.hidden, levels=(0.95,))["coverage"][0]
+        note = "no groups" if model.groups_ is None else f"groups of {_sizes(model)} rows"
+        return {
+            "log_likelihood": score.log_likelihood,
+            "mse": float((error**2).mean()),
+            "coverage": float(coverage),
+            "note": note,
+        }
+
+    return contestant
+
+
+def _sizes(model: Any) -> str:
+    return ", ".join(map(str, model.groups_.sizes))
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "PCA, regularised": by_point(lambda train, seed: baselines.validated_pca(train, 0, seed)),
+    "softImpute": by_point(soft_impute),
+    "nearest neighbours": by_point(wide_methods.knn),
+    "IterativeImputer, ridge": by_point(iterated(_ridge, "Bayesian ridge regression")),
+    "IterativeImputer, boosted trees": by_point(iterated(_boosted_trees, "histogram gradient boosting")),
+    "extra trees, as in missForest": by_point(iterated(_extra_trees, f"{TREES} trees")),
+    "mofapy2": mofa,
+    "bpfa, groups=False": bpfa(False),
+    "bpfa": bpfa("auto"),
+}

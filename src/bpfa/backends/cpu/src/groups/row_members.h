@@ -1,0 +1,51 @@
+// What the kernels know of groups of like rows of a table (docs/math.md section 21).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bpfa::groups {
+
+// A sample of the rows of a fit, completed by the model of the whole table.
+struct KeptRows {
+  std::int64_t N;
+  int D;
+  const float* values;    // N x D
+  const float* variance;  // N x D, 0 where an entry is observed
+};
+
+// The groups that every row has, and the prior that they share.
+struct RowGroups {
+  int D, DP;  // columns, and columns with padding
+  int n_groups;
+  const std::int32_t* members;  // ascending
+  const float* prior_rows;
+  const float* covariance;  // D x D, of the model of the whole table
+  float mean_rows, scale_rows, correlation_share;
+};
+
+// A row that is to be predicted. `values` are known where an entry is observed or scored.
+struct RowQuery {
+  const float* values;
+  const std::uint8_t *observed, *scored;
+  const std::int32_t* nearest;
+};
+
+// What one group says of a row. Degrees of freedom are those of the whole row.
+struct RowResult {
+  float *mean, *square_scale;  // D
+  double seen, both;           // degrees of freedom plus the squared distance of the observed entries, and of the scored
+  double log_diagonal;         // of the Cholesky factor of the scale matrix, over the scored entries
+};
+
+struct RowKernels {
+  // Squared distances over the given columns between a row and rows `from` to `to` of a table stored by columns.
+  void (*distances)(const float* columns, std::int64_t N, const std::int32_t* observed, int n_observed,
+                    const float* query, std::int64_t from, std::int64_t to, float* result);
+  std::size_t (*scratch_bytes)(int D);
+  // Fills in what every group says of a row: `results` has one for each group.
+  void (*student)(const KeptRows& kept, const RowGroups& groups, const RowQuery& query, RowResult* results,
+                  void* scratch);
+};
+
+}  // namespace bpfa::groups

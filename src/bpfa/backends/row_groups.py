@@ -1,0 +1,50 @@
+"""What a device offers for groups of like rows of a table (docs/math.md section 21)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
+
+__all__ = ["TWIN_ROWS", "TWIN_TOLERANCE", "RowGroupKernels"]
+
+TWIN_ROWS = 64
+"""Among how many of the nearest rows the row itself is sought, to be left out."""
+TWIN_TOLERANCE = 1e-5
+"""Two entries count as equal if they differ by at most this, or by this share of the entry."""
+
+
+class RowGroupKernels(ABC):
+    """Groups of like rows of a table on one kind of device.
+
+    `n_threads` is the number of threads, on which the result does not depend; a device without threads
+    ignores it.
+    """
+
+    @abstractmethod
+    def nearest_rows(
+        self, kept: KeptRows, queries: Queries, sizes: NDArray[np.int32], n_threads: int = 1
+    ) -> NDArray[np.int32]:
+        """Return the kept rows that are most like each query, shape (queries, sizes[-1]).
+
+        For every M of `sizes`, which ascend, the first M rows are the nearest; their order is otherwise
+        arbitrary. The distance is the sum of the squared differences over the entries that the query has
+        observed. Of the `TWIN_ROWS` nearest rows, the first is left out that equals the query in all entries
+        that both have observed, if these are at least half of the observed entries of the query: where the
+        query belongs to the rows of the fit, it is the query itself. `kept` must have more rows than the
+        largest size.
+        """
+
+    @abstractmethod
+    def student_rows(
+        self,
+        kept: KeptRows,
+        queries: Queries,
+        nearest: NDArray[np.int32],
+        groups: RowGroups,
+        n_threads: int = 1,
+    ) -> StudentRows:
+        """Return what the groups of every query, the first rows of `nearest`, predict for it."""

@@ -1,0 +1,264 @@
+"""After a fit: whether rows are predicted by groups of like rows, and which rows are kept for that.
+
+Groups are judged by entries that the fit has held out. If it has held out none, they are judged by entries
+that are hidden for this purpose, from a further fit with the same settings.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from bpfa._support.philox import Stream
+from bpfa.backends.registry import BACKENDS
+from bpfa.data import Batch, FewHeldOutRows, Rows, StandardisedRows, sample_ids, sequential
+from bpfa.data.held_out import RowsWithHeldOut
+from bpfa.data.patches import PatchRows
+from bpfa.estimator.findings import Findings
+from bpfa.estimator.inputs import Table
+from bpfa.estimator.parameters import Parameters
+from bpfa.estimator.planning import Seen, look_at
+from bpfa.estimator.sides import PLANS
+from bpfa.fitting.run import Outcome, run
+from bpfa.inference.progress import NonFiniteError
+from bpfa.model.row_groups import KeptRows
+from bpfa.prediction.groups import GroupMixture, GroupPredictor, LikeRows, completed, row_covariance
+from bpfa.prediction.missing import MissingPredictor
+from bpfa.selection.group_choice import HiddenDensities, MixtureTrial, candidate_groups, student_logpdf
+
+__all__ = ["RowsNotSavedWarning", "check_groups", "warn_of_rows_not_saved", "with_like_rows"]
+
+# The most columns with which groups are tried: their time grows with the cube of this number.
+MOST_COLUMNS = 256
+# The most entries that the kept rows have together; this many take 256 MiB.
+MOST_KEPT_ENTRIES = 2**25
+# The share of the entries that is hidden if the fit has held out none, about how many these are at most, and
+# the most steps of the further fit.
+HIDDEN_SHARE, MOST_HIDDEN, MOST_STEPS = 0.1, 5000, 500
+# A column with fewer observed entries loses none.
+FEWEST_LEFT = 30
+# The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
+FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 5e10
+# The least share of the entries of the kept rows that is missing, if these are completed a second time.
+LEAST_COMPLETED = 0.02
+# Draws from the posterior that complete the kept rows, and that predict hidden entries.
+N_DRAWS = 8
+# Rows that are completed at a time.
+BLOCK_ROWS = 4096
+
+
+class RowsNotSavedWarning(UserWarning):
+    """A loaded model cannot predict rows by rows like them, because its file does not contain any rows."""
+
+
+def warn_of_rows_not_saved() -> None:
+    """Warn that a model predicts by its features alone, although groups of like rows predict better."""
+    warnings.warn(
+        "the model was saved without rows of its fit, among which like rows would be found, and predicts by "
+        "its features alone; save(path, with_rows=True) saves them",
+        RowsNotSavedWarning,
+        # The line that called `impute`.
+        stacklevel=5,
+    )
+
+
+def check_groups(rows: Rows, parameters: Parameters) -> None:
+    """Raise an error if the user demands groups and the table cannot have them."""
+    problem = _problem(rows, parameters)
+    if parameters.groups is True and problem is not None:
+        raise ValueError(f"groups=True: {problem}, or groups='auto'")
+
+
+def _problem(rows: Rows, parameters: Parameters) -> str | None:
+    """Return why groups cannot be tried, and what is expected, or None if they can."""
+    if isinstance(rows, PatchRows):
+        return "patches of a picture; expected the rows of a table"
+    if not 2 <= rows.n_columns <= MOST_COLUMNS:
+        return f"{rows.n_columns} columns; expected 2 to {MOST_COLUMNS}"
+    if candidate_groups(_n_kept(rows, parameters)) is None:
+        return f"{_n_kept(rows, parameters)} rows to find like ones among; expected more"
+    return None
+
+
+def _n_kept(rows: Rows, parameters: Parameters) -> int:
+    return min(rows.n_rows, parameters.group_rows, MOST_KEPT_ENTRIES // rows.n_columns)
+
+
+def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> Outcome:
+    """Return the outcome of a fit with groups of like rows, if they predict hidden entries better.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    seen : Seen
+        What the fit saw of its data.
+    parameters : Parameters
+        Checked parameters. If they demand groups, these need not be better.
+    n_jobs : int or None
+        Number of threads.
+    """
+    if parameters.groups is False or outcome.error is not None:
+        return outcome
+    if _problem(seen.table.rows, parameters) is not None:
+        return outcome
+    try:
+        return _grouped(outcome, seen, parameters, n_jobs)
+    except KeyboardInterrupt as interrupt:
+        # The fit is complete, and is published before the exception is raised.
+        return replace(outcome, error=interrupt)
+
+
+def _grouped(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> Outcome:
+    """Return the outcome with groups if they are chosen, and as it is otherwise."""
+    trials = _trials(outcome, seen, parameters, n_jobs)
+    trial, before = (trials[-1], trials[-2] if len(trials) > 1 else None) if trials else (None, None)
+    if trial is None:
+        if parameters.groups is True:
+            raise ValueError(
+                f"groups=True: fewer than {FEWEST_JUDGED} entries to judge groups by; expected a larger "
+                "table, or groups='auto'"
+            )
+        return outcome
+    logging.getLogger("bpfa").info(
+        "groups=%r: log-likelihood of hidden entries %+.4f (standard error %.4f) with groups of %s rows",
+        parameters.groups,
+        trial.gain,
+        trial.standard_error,
+        "no" if trial.mixture is None else ", ".join(map(str, trial.mixture.sizes)),
+    )
+    if trial.mixture is None or not (trial.is_better or parameters.groups is True):
+        return outcome
+    kept = _kept_rows(outcome, seen.visible.rows, parameters, n_jobs)
+    if before is not None and before.mixture is not None:
+        kept = _groups(outcome, kept, before.mixture, n_jobs).completed_again()
+    return replace(outcome, like_rows=LikeRows(trial.mixture, kept))
+
+
+def _trials(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> list[MixtureTrial]:
+    """Return the comparisons by hidden entries; none if there are too few of them.
+
+    In the second one, if there is one, the kept rows were completed by the mixture of the first.
+    """
+    source = seen.visible.rows
+    if not isinstance(source, RowsWithHeldOut):
+        source = _with_hidden(seen)
+        judged = _further_fit(outcome, source, parameters, n_jobs)
+        if judged is None:
+            return []
+        outcome = judged
+    candidates = candidate_groups(_n_kept(source, parameters))
+    assert candidates is not None
+    kept = _kept_rows(outcome, source, parameters, n_jobs)
+    hidden = _hidden_densities(outcome, source, kept, candidates, n_jobs)
+    if len(hidden.rows) < FEWEST_JUDGED:
+        return []
+    first = MixtureTrial(candidates, hidden)
+    if first.mixture is None or not first.is_better or (kept.variance > 0).mean() < LEAST_COMPLETED:
+        return [first]
+    kept = _groups(outcome, kept, first.mixture, n_jobs).completed_again()
+    second = MixtureTrial(candidates, _hidden_densities(outcome, source, kept, candidates, n_jobs))
+    return [first, second] if second.gain > first.gain else [first]
+
+
+def _with_hidden(seen: Seen) -> FewHeldOutRows:
+    """Return the table with some entries hidden, none of them in columns with few observed entries."""
+    rows, stream = seen.table.rows, seen.settings.stream.child("groups")
+    n_observed = np.zeros(rows.n_columns, np.int64)
+    for batch in sequential(rows):
+        n_observed += batch.observed.sum(axis=0)
+    share = min(HIDDEN_SHARE, MOST_HIDDEN / n_observed.sum())
+    return FewHeldOutRows(rows, share, stream, spared=n_observed < FEWEST_LEFT)
+
+
+def _further_fit(
+    outcome: Outcome, source: FewHeldOutRows, parameters: Parameters, n_jobs: int | None
+) -> Outcome | None:
+    """Return a fit with the settings of the first one that does not see the hidden entries."""
+    settings = outcome.settings
+    alike = replace(
+        parameters,
+        n_components=settings.n_features,
+        init=settings.init,
+        features=settings.features,
+        sparse=settings.sparse,
+        dropout=settings.options.get("dropout") or None,
+        max_steps=min(outcome.n_steps, MOST_STEPS),
+        max_epochs=None,
+        held_out=0.0,
+        patience=None,
+        revise=False,
+        random_state=settings.key % 2**32,
+        verbose=0,
+    )
+    try:
+        found = Findings(look_at(Table(source, None), alike, None), alike, n_jobs)
+        judged = run(PLANS[settings.sparse](found, None))
+    except NonFiniteError:
+        return None
+    if isinstance(judged.error, KeyboardInterrupt):
+        raise judged.error
+    return judged if judged.error is None else None
+
+
+def _groups(outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None) -> GroupPredictor:
+    # On the CPU, so that the choice does not depend on the device.
+    kernels = BACKENDS["cpu"].row_groups
+    return GroupPredictor(mixture, kept, row_covariance(outcome.posterior), kernels, n_jobs or 0)
+
+
+def _predictor(outcome: Outcome, n_jobs: int | None) -> MissingPredictor:
+    algorithm = outcome.settings.make_algorithm(n_jobs)
+    stream = outcome.settings.stream.child("use")
+    return MissingPredictor(outcome.posterior, algorithm, n_draws=N_DRAWS, stream=stream)
+
+
+def _kept_rows(outcome: Outcome, visible: Rows, parameters: Parameters, n_jobs: int | None) -> KeptRows:
+    """Return a sample of the rows that a fit saw, in the units of its model and completed by it."""
+    stream: Stream = outcome.settings.stream.child("kept rows")
+    ids = sample_ids(visible, _n_kept(visible, parameters), stream.generator(0))
+    rows = StandardisedRows(visible, outcome.scale.mean, outcome.scale.unit)
+    predictor = _predictor(outcome, n_jobs)
+    parts = [
+        completed(rows.take(ids[start : start + BLOCK_ROWS]), predictor)
+        for start in range(0, len(ids), BLOCK_ROWS)
+    ]
+    return KeptRows(
+        np.concatenate([part.values for part in parts]), np.concatenate([part.variance for part in parts])
+    )
+
+
+def _hidden_densities(
+    outcome: Outcome, source: RowsWithHeldOut, kept: KeptRows, candidates: GroupMixture, n_jobs: int | None
+) -> HiddenDensities:
+    """Return what the model, and every group, say of entries that are hidden from them."""
+    n_columns = source.n_columns
+    operations = (
+        len(candidates.members) * n_columns**3 / 3
+        + candidates.members[-1] * n_columns**2
+        + len(kept) * n_columns
+    )
+    n_rows = int(np.clip(MOST_OPERATIONS / operations, 1, MOST_JUDGED_ROWS))
+    ids = source.ids_with_held_out(n_rows, outcome.settings.stream.child("judged rows").generator(0))
+    unseen, values, mask = source.take_held_out(ids)
+    units = StandardisedRows(source, outcome.scale.mean, outcome.scale.unit)
+    batch, truth = units.mapped(unseen), units.mapped(Batch(values, unseen.observed | mask, ids)).values
+    mask = mask & unseen.observed.any(axis=1, keepdims=True)
+    whole = _predictor(outcome, n_jobs).predict(batch)
+    groups = _groups(outcome, kept, candidates, n_jobs)
+    rows, columns = np.nonzero(mask)
+    error, std = (truth - whole.mean)[mask], whole.std[mask]
+    log_density = np.empty((1 + len(candidates.members), len(rows)))
+    errors = np.empty_like(log_density)
+    log_density[0], errors[0] = -np.log(2 * np.pi * std**2) / 2 - error**2 / (2 * std**2), error
+    for part, found in groups.students(batch):
+        chosen = np.flatnonzero(np.isin(rows, part))
+        here = np.searchsorted(part, rows[chosen]), columns[chosen]
+        errors[1:, chosen] = truth[rows[chosen], here[1]] - found.mean[:, *here]
+        log_density[1:, chosen] = student_logpdf(
+            errors[1:, chosen], found.freedom[:, here[0]], found.square_scale[:, *here].astype(np.float64)
+        )
+    # From the units of the model to those of the standardised columns.
+    return HiddenDensities(log_density, errors * outcome.scale.noise_ratio[columns], rows)

@@ -1,0 +1,174 @@
+"""Groups of like rows of a table, with mean and covariance integrated out (docs/math.md section 21).
+
+A row is predicted by the rows that are most like it. They are taken as draws from a normal distribution whose
+mean and covariance have a normal-inverse-Wishart prior around the model of the whole table, so that the row
+itself has a Student t distribution. This module holds what every backend must know of these groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from bpfa._support.checks import Array
+
+__all__ = ["KeptRows", "Queries", "RowGroups", "StudentRows", "student_log_density"]
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """A sample of the rows of a fit, completed by the model of the whole table.
+
+    Parameters
+    ----------
+    values : float32 array, shape (rows, D)
+        Observed entries, and the means of those that are missing.
+    variance : float32 array, shape (rows, D)
+        Predictive variance of the entries that are missing, and 0 for those that are observed.
+    """
+
+    values: NDArray[np.float32]
+    variance: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def columns(self) -> NDArray[np.float32]:
+        """The values with the columns as rows, D x rows, in which a search reads them."""
+        return np.ascontiguousarray(self.values.T)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Rows that are to be predicted.
+
+    Parameters
+    ----------
+    values : float32 array, shape (rows, D)
+    observed : uint8 array, shape (rows, D)
+        1 where an entry is observed. All others are predicted.
+    scored : uint8 array, shape (rows, D)
+        1 where an entry is not observed, but `values` holds the truth, whose density is wanted.
+    """
+
+    values: NDArray[np.float32]
+    observed: NDArray[np.uint8]
+    scored: NDArray[np.uint8]
+
+    @classmethod
+    def of(
+        cls, values: Array, observed: NDArray[np.bool_], scored: NDArray[np.bool_] | None = None
+    ) -> Queries:
+        """Return rows as kernels read them."""
+        if scored is None:
+            scored = np.zeros_like(observed)
+        known = observed | scored
+        plain = np.ascontiguousarray(np.where(known, values, 0.0), np.float32)
+        return cls(plain, observed.astype(np.uint8), scored.astype(np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, start: int, stop: int) -> Queries:
+        """Return some of the rows."""
+        return Queries(self.values[start:stop], self.observed[start:stop], self.scored[start:stop])
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The sizes of the groups of every row, and the prior that all of them share.
+
+    Every row has C groups, which differ in how many rows they have and in how many rows the prior counts for.
+
+    Parameters
+    ----------
+    covariance : float32 array, shape (D, D)
+        Covariance of a row under the model of the whole table, including noise. The mean is 0.
+    members : int32 array, shape (C,)
+        Number of rows M of every group, in ascending order.
+    prior_rows : float32 array, shape (C,)
+        nu, the number of rows that the prior covariance counts for.
+    mean_rows : float
+        kappa, the number of rows that the prior mean counts for.
+    scale_rows : float
+        a, the number of rows that the variances of the whole table count for when the prior covariance is
+        scaled to the variances of the group. With infinity it keeps its own variances.
+    correlation_share : float
+        The share of the correlations between columns that the prior keeps: rows that are alike differ less
+        in what columns have in common. With 1, and `scale_rows` infinite, the prior is the covariance as it
+        is.
+    """
+
+    covariance: NDArray[np.float32]
+    members: NDArray[np.int32]
+    prior_rows: NDArray[np.float32]
+    mean_rows: float = 0.0
+    scale_rows: float = 2.0
+    correlation_share: float = 0.7
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True)
+class StudentRows:
+    """The Student t distributions that the C groups of some rows predict.
+
+    Parameters
+    ----------
+    mean, square_scale : float32 arrays, shape (C, rows, D)
+        Location and squared scale of every entry that is not observed; the entry itself where it is observed,
+        and 0.
+    freedom : array, shape (C, rows)
+        Degrees of freedom of the entries.
+    log_density : array, shape (C, rows)
+        Logarithm of the joint density of the scored entries of a row, given those that are observed.
+    """
+
+    mean: NDArray[np.float32]
+    square_scale: NDArray[np.float32]
+    freedom: Array
+    log_density: Array
+
+    @property
+    def variance(self) -> Array:
+        """Variances of the entries."""
+        freedom = self.freedom[:, :, None]
+        return np.asarray(self.square_scale * freedom / (freedom - 2), np.float64)
+
+
+def student_log_density(
+    freedom: Array, n_scored: Array, seen: Array, both: Array, log_diagonal: Array
+) -> Array:
+    """Return the joint log density of entries of a Student t distribution given others, from distances.
+
+    Parameters
+    ----------
+    freedom : array
+        Degrees of freedom of the entries, given n observed ones: those of the whole row plus n.
+    n_scored : array
+        Number of entries.
+    seen, both : arrays
+        Degrees of freedom of the whole row plus the squared distance of the observed entries, and of these
+        together with the scored ones, from the mean, in units of the scale matrix.
+    log_diagonal : array
+        Sum of the logarithms of the diagonal of the Cholesky factor of the scale matrix, over the scored
+        entries, which come after the observed ones.
+
+    Examples
+    --------
+    >>> from scipy.stats import t
+    >>> found = student_log_density(np.array(5.0), np.array(1), np.array(5.0), np.array(5.0 + 0.7**2),
+    ...                             np.array(0.0))
+    >>> bool(np.isclose(found, t(5).logpdf(0.7)))
+    True
+    """
+    ends = gammaln((freedom + n_scored) / 2) - gammaln(freedom / 2) - n_scored / 2 * np.log(np.pi)
+    bodies = freedom / 2 * np.log(seen) - (freedom + n_scored) / 2 * np.log(both)
+    density: Array = ends + bodies - log_diagonal
+    return density

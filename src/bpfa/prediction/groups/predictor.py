@@ -1,0 +1,198 @@
+"""Predictions of the missing entries of rows by groups of like rows (docs/math.md section 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.checks import Array
+from bpfa.backends.row_groups import RowGroupKernels
+from bpfa.data import Batch
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
+from bpfa.prediction.groups.like_rows import GroupMixture
+from bpfa.prediction.missing import MissingPredictor
+from bpfa.prediction.predictions import Prediction
+from bpfa.prediction.scores import RowScores
+
+__all__ = ["GroupPredictor", "MixturePredictor"]
+
+# How many numbers the members of the groups of a block of rows, and what these predict, may take, and the
+# most rows of a block.
+BLOCK_NUMBERS, BLOCK_ROWS = 2**22, 4096
+
+
+class GroupPredictor:
+    """Predicts rows by a mixture of the model of the whole table and groups of like rows.
+
+    Parameters
+    ----------
+    mixture : GroupMixture
+    kept : KeptRows
+        More of them than the largest group has members.
+    covariance : array, shape (D, D)
+        Covariance of a row under the model of the whole table; `row_covariance` computes it.
+    kernels : RowGroupKernels
+        Those of the device.
+    n_threads : int
+
+    Examples
+    --------
+    >>> from bpfa.backends.registry import backend_of
+    >>> rows = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32) + [5, -5]
+    >>> kept = KeptRows(rows.astype(np.float32), np.zeros((50, 2), np.float32))
+    >>> predictor = GroupPredictor(GroupMixture((20,), (2.0,), (0.75,)), kept, np.eye(2, dtype=np.float32),
+    ...                            backend_of("numpy").row_groups)
+    >>> whole = Prediction(np.zeros((1, 2)), np.ones((1, 2)))
+    >>> predictor.mixed(whole, Batch([[5.0, np.nan]])).mean.round()
+    array([[ 4., -4.]])
+    """
+
+    def __init__(
+        self,
+        mixture: GroupMixture,
+        kept: KeptRows,
+        covariance: NDArray[np.float32],
+        kernels: RowGroupKernels,
+        n_threads: int = 1,
+    ) -> None:
+        if len(kept) <= mixture.members[-1]:
+            raise ValueError(
+                f"kept: {len(kept)} rows; expected more than the {mixture.members[-1]} members of a group"
+            )
+        self.mixture, self._kept, self._kernels = mixture, kept, kernels
+        self._n_threads = n_threads
+        self._groups = RowGroups(
+            covariance, np.array(mixture.members, np.int32), np.array(mixture.prior_rows, np.float32)
+        )
+
+    def students(
+        self, batch: Batch, truth: Array | None = None, scored: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], StudentRows]]:
+        """Yield what the groups predict, for one block of rows after another, and which rows these are.
+
+        Rows without any observed entry are left out, as no row can be said to be like them.
+
+        Parameters
+        ----------
+        batch : Batch
+        truth : array, shape (rows, D), optional
+            True values of the scored entries.
+        scored : boolean array, shape (rows, D), optional
+            True at entries that are not observed and whose joint density is wanted.
+        """
+        rows = np.flatnonzero(batch.observed.any(axis=1))
+        n_numbers = max(self.mixture.members[-1], len(self._groups) * batch.values.shape[1])
+        step = int(np.clip(BLOCK_NUMBERS // n_numbers, 1, BLOCK_ROWS))
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            values = batch.values[part] if truth is None else truth[part]
+            queries = Queries.of(values, batch.observed[part], None if scored is None else scored[part])
+            nearest = self._kernels.nearest_rows(self._kept, queries, self.mixture.sizes, self._n_threads)
+            found = self._kernels.student_rows(self._kept, queries, nearest, self._groups, self._n_threads)
+            yield part, found
+
+    def mixed(self, whole: Prediction, batch: Batch) -> Prediction:
+        """Return the mean and standard deviation of the mixture for the missing entries of some rows.
+
+        Parameters
+        ----------
+        whole : Prediction
+            What the model of the whole table predicts for these rows.
+        batch : Batch
+        """
+        mean, variance = whole.mean.copy(), whole.std**2
+        weights = np.array([self.mixture.global_weight, *self.mixture.weights])[:, None, None]
+        for rows, found in self.students(batch):
+            means = np.concatenate([whole.mean[None, rows], found.mean])
+            variances = np.concatenate([whole.std[None, rows] ** 2, found.variance])
+            mean[rows] = (weights * means).sum(axis=0)
+            variance[rows] = (weights * (variances + (means - mean[rows]) ** 2)).sum(axis=0)
+        return Prediction(mean, np.sqrt(variance))
+
+    def completed_again(self) -> KeptRows:
+        """Return the kept rows with their missing entries predicted by the mixture.
+
+        So far they were predicted by the model of the whole table.
+        """
+        kept, observed = self._kept, self._kept.variance == 0
+        some = np.flatnonzero(~observed.all(axis=1) & observed.any(axis=1))
+        values, variance = kept.values.copy(), kept.variance.copy()
+        whole = Prediction(values[some].astype(np.float64), np.sqrt(variance[some], dtype=np.float64))
+        found = self.mixed(whole, Batch(values[some], observed[some]))
+        values[some] = np.where(observed[some], values[some], found.mean)
+        variance[some] = np.where(observed[some], 0.0, found.std**2)
+        return KeptRows(values, variance)
+
+    def draws(self, whole: Array, batch: Batch, mask: NDArray[np.bool_], rng: np.random.Generator) -> Array:
+        """Return draws of some missing entries from the mixture, shape (n_draws, n_entries).
+
+        Parameters
+        ----------
+        whole : array, shape (n_draws, n_entries)
+            Draws by the model of the whole table.
+        batch : Batch
+        mask : boolean array, shape (rows, D)
+            True at the entries.
+        rng : numpy.random.Generator
+        """
+        drawn = whole.copy()
+        places = np.zeros(mask.shape, np.int64)
+        places[mask] = np.arange(mask.sum())
+        edges = np.cumsum(self.mixture.weights)
+        for rows, found in self.students(batch):
+            here, columns = np.nonzero(mask[rows])
+            entries = places[rows][here, columns]
+            shape = len(whole), len(entries)
+            group = np.searchsorted(edges, rng.random(shape), side="right")
+            chosen = np.minimum(group, len(edges) - 1)
+            scale = np.sqrt(found.square_scale[chosen, here, columns])
+            student = rng.standard_t(found.freedom[chosen, here]) * scale + found.mean[chosen, here, columns]
+            drawn[:, entries] = np.where(group < len(edges), student, whole[:, entries])
+        return drawn
+
+    def scores(self, whole: RowScores, batch: Batch, truth: Array, held_out: NDArray[np.bool_]) -> RowScores:
+        """Return what the mixture predicts for the held-out entries of some rows.
+
+        Parameters
+        ----------
+        whole : RowScores
+            What the model of the whole table predicts for them.
+        batch : Batch
+            The rows without the held-out entries.
+        truth : array, shape (rows, D)
+        held_out : boolean array, shape (rows, D)
+        """
+        log_density, mean = whole.log_density.copy(), whole.mean.copy()
+        weights = np.array([self.mixture.global_weight, *self.mixture.weights])
+        some = np.flatnonzero(held_out.any(axis=1))
+        part = Batch(batch.values[some], batch.observed[some], batch.ids[some])
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(weights)[:, None]
+        for places, found in self.students(part, truth[some], held_out[some]):
+            rows = some[places]
+            densities = np.concatenate([whole.log_density[None, rows], found.log_density])
+            log_density[rows] = np.logaddexp.reduce(log_weights + densities, axis=0)
+            means = np.concatenate([whole.mean[None, rows], found.mean])
+            mean[rows] = (weights[:, None, None] * means).sum(axis=0)
+        return RowScores(log_density, mean)
+
+
+class MixturePredictor:
+    """Predicts the missing entries of one block of rows after another, with groups or without.
+
+    Parameters
+    ----------
+    whole : MissingPredictor
+        The model of the whole table.
+    groups : GroupPredictor or None
+    """
+
+    def __init__(self, whole: MissingPredictor, groups: GroupPredictor | None) -> None:
+        self._whole, self._groups = whole, groups
+
+    def predict(self, batch: Batch) -> Prediction:
+        """Return the means and standard deviations of the missing entries; those of others mean nothing."""
+        whole = self._whole.predict(batch)
+        return whole if self._groups is None else self._groups.mixed(whole, batch)

@@ -1,0 +1,169 @@
+"""Whether rows are predicted better by rows like them, and by which groups (docs/math.md section 21).
+
+Groups of several sizes, with priors of several strengths, predict entries that are hidden from them and from
+the model of the whole table. The weights with which they are mixed with that model are those under which the
+hidden entries are most probable.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from bpfa._support.checks import Array
+from bpfa.prediction.groups import GroupMixture
+
+__all__ = ["HiddenDensities", "MixtureTrial", "candidate_groups", "mixture_weights", "student_logpdf"]
+
+# The sizes of the groups that are tried, as far as the kept rows are at least so many times as many, and the
+# numbers of rows that their priors count for.
+SIZES, ROWS_PER_MEMBER = (15, 30, 60, 120, 240, 480, 960, 1920), 3
+PRIOR_ROWS = (5.0, 40.0, 320.0)
+# Groups with a smaller weight are left out, and at most so many are used, because each of them takes time.
+LEAST_WEIGHT, MOST_GROUPS = 0.03, 8
+# Iterations of EM for the weights.
+N_ITERATIONS = 300
+# Groups are taken if the gain in log-likelihood is at least this many standard errors.
+STANDARD_ERRORS = 2.0
+
+
+def candidate_groups(n_kept: int) -> GroupMixture | None:
+    """Return the groups that are tried with so many kept rows, with equal weights; None if there are too few.
+
+    Parameters
+    ----------
+    n_kept : int
+
+    Examples
+    --------
+    >>> candidate_groups(200).members
+    (15, 15, 15, 30, 30, 30, 60, 60, 60)
+    >>> candidate_groups(20) is None
+    True
+    """
+    pairs = [(size, rows) for size in SIZES if ROWS_PER_MEMBER * size <= n_kept - 1 for rows in PRIOR_ROWS]
+    if not pairs:
+        return None
+    members, prior_rows = zip(*pairs, strict=True)
+    return GroupMixture(members, prior_rows, (1 / len(pairs),) * len(pairs))
+
+
+def student_logpdf(error: Array, freedom: Array, square_scale: Array) -> Array:
+    """Return the log density of a Student t distribution.
+
+    Examples
+    --------
+    >>> from scipy.stats import t
+    >>> found = student_logpdf(np.array(0.7), np.array(5.0), np.array(4.0))
+    >>> bool(np.isclose(found, t(5, scale=2).logpdf(0.7)))
+    True
+    """
+    density: Array = gammaln((freedom + 1) / 2) - gammaln(freedom / 2)
+    density = density - np.log(np.pi * freedom * square_scale) / 2
+    return density - (freedom + 1) / 2 * np.log1p(error**2 / (freedom * square_scale))
+
+
+class HiddenDensities(NamedTuple):
+    """What the model of the whole table, and every group, say of the hidden entries."""
+
+    log_density: Array
+    """1 + C x entries; the model of the whole table comes first."""
+    error: Array
+    """Differences between the true values and the means, of the same shape, in standardised units."""
+    rows: NDArray[np.int64]
+    """The row of every entry."""
+
+
+def mixture_weights(log_density: Array) -> Array:
+    """Return the weights of a mixture under which entries are most probable, by EM.
+
+    Parameters
+    ----------
+    log_density : array, shape (components, entries)
+
+    Examples
+    --------
+    >>> mixture_weights(np.log([[0.9, 0.9, 0.1], [0.1, 0.1, 0.9]])).round(2)
+    array([0.71, 0.29])
+    """
+    weights = np.full(len(log_density), 1 / len(log_density))
+    # The density of an entry relative to the component that gives it the highest one.
+    density = np.exp(log_density - log_density.max(axis=0))
+    for _ in range(N_ITERATIONS):
+        weights *= (density / (weights @ density)).mean(axis=1)
+    return weights
+
+
+class MixtureTrial:
+    """Chooses the weights of groups, and compares the mixture with the model of the whole table alone.
+
+    Parameters
+    ----------
+    candidates : GroupMixture
+        The groups that were tried; their weights are not used.
+    hidden : HiddenDensities
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> log_density = np.log(rng.random((2, 500)))
+    >>> log_density[1] += 1.0
+    >>> hidden = HiddenDensities(log_density, np.zeros((2, 500)), np.arange(500))
+    >>> trial = MixtureTrial(GroupMixture((20,), (5.0,), (1.0,)), hidden)
+    >>> trial.is_better, trial.mixture.global_weight < 0.2
+    (True, True)
+    """
+
+    def __init__(self, candidates: GroupMixture, hidden: HiddenDensities) -> None:
+        self._candidates, self._hidden = candidates, hidden
+        self.mixture = self._mixture()
+        self.gain, self.standard_error, self.error_gain, self.error_of_gain = self._gains()
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the mixture gives hidden entries a clearly higher density, and no larger squared error.
+
+        Entries of one half of the rows are judged with the weights that those of the other half ask for. The
+        squared error may be larger by at most a standard error of the difference.
+        """
+        denser = self.gain > STANDARD_ERRORS * self.standard_error
+        return self.mixture is not None and denser and self.error_gain >= -self.error_of_gain
+
+    def _mixture(self) -> GroupMixture | None:
+        """Return the mixture under which all hidden entries are most probable; None without any group."""
+        weights = mixture_weights(self._hidden.log_density)
+        order = np.argsort(-weights[1:], kind="stable")[:MOST_GROUPS]
+        chosen = np.sort(order[weights[1:][order] >= LEAST_WEIGHT])
+        if not len(chosen):
+            return None
+        weights = mixture_weights(self._hidden.log_density[[0, *(chosen + 1)]])
+        return GroupMixture(
+            tuple(self._candidates.members[i] for i in chosen),
+            tuple(self._candidates.prior_rows[i] for i in chosen),
+            tuple(float(weight) for weight in weights[1:]),
+        )
+
+    def _gains(self) -> tuple[float, float, float, float]:
+        """Return the gains in log-likelihood and in squared error per entry, with their standard errors."""
+        log_density, error, rows = self._hidden
+        places, row = np.unique(rows, return_inverse=True)
+        gains = np.zeros((2, len(places)))
+        for half in range(2):
+            judged = row % 2 == half
+            if judged.all() or not judged.any():
+                return 0.0, 0.0, 0.0, 0.0
+            weights = mixture_weights(log_density[:, ~judged])
+            with np.errstate(divide="ignore"):
+                density = np.logaddexp.reduce(np.log(weights)[:, None] + log_density[:, judged], axis=0)
+            gain = density - log_density[0, judged]
+            smaller = error[0, judged] ** 2 - (weights @ error[:, judged]) ** 2
+            for i, values in enumerate((gain, smaller)):
+                gains[i] += np.bincount(row[judged], values, len(places))
+        # Entries of a row are dependent; those of different rows are not.
+        scale = len(places) / len(rows)
+        errors = gains.std(axis=1) / np.sqrt(len(places)) * scale
+        means = gains.mean(axis=1) * scale
+        return float(means[0]), float(errors[0]), float(means[1]), float(errors[1])

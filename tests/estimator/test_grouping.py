@@ -1,0 +1,240 @@
+"""BPFA(groups=...): rows are predicted by rows like them where that is better."""
+
+import logging
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bpfa import BPFA, ArrayRows, BPFAImputer, RowsNotSavedWarning, draw_data
+from bpfa.data.patches import PatchRows
+from bpfa.estimator import grouping
+from bpfa.model.row_groups import KeptRows
+from bpfa.prediction.groups import GroupMixture, LikeRows
+
+SETTINGS = {"max_steps": 60, "random_state": 0, "n_components": 4, "n_jobs": 1}
+
+
+def kinds(n_rows=600, n_columns=8, seed=0):
+    """Rows of three kinds, each with a mean and a factor of its own."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=n_rows)
+    means, factors = 3 * rng.normal(size=(3, n_columns)), rng.normal(size=(3, n_columns))
+    weights = rng.normal(size=(n_rows, 1))
+    return means[kind] + weights * factors[kind] + 0.3 * rng.normal(size=(n_rows, n_columns))
+
+
+X = kinds()
+HIDDEN = np.random.default_rng(1).random(X.shape) < 0.1
+HOLED = np.where(HIDDEN, np.nan, X)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BPFA(**SETTINGS).fit(HOLED)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return BPFA(**SETTINGS, groups=False).fit(HOLED)
+
+
+def error_of(model):
+    return float((((model.impute(HOLED) - X) / X.std(axis=0))[HIDDEN] ** 2).mean())
+
+
+def test_groups_are_chosen_where_there_are_kinds(fitted, alone):
+    assert alone.groups_ is None
+    assert fitted.groups_.global_weight < 0.5
+    assert error_of(fitted) < 0.7 * error_of(alone)
+    assert (
+        fitted.held_out_score(X, HIDDEN).log_likelihood > alone.held_out_score(X, HIDDEN).log_likelihood + 0.2
+    )
+
+
+def test_everything_else_is_that_of_the_model_without_groups(fitted, alone):
+    np.testing.assert_array_equal(fitted.components_, alone.components_)
+    np.testing.assert_array_equal(fitted.transform(HOLED), alone.transform(HOLED))
+    np.testing.assert_array_equal(fitted.sample(3, random_state=0), alone.sample(3, random_state=0))
+
+
+def test_intervals_cover_what_they_should(fitted):
+    coverage = fitted.calibration(X, HIDDEN)["coverage"]
+    np.testing.assert_allclose(coverage, [0.5, 0.8, 0.95], atol=0.08)
+    explained = fitted.variance_explained(X, HIDDEN)["variance_explained"]
+    np.testing.assert_allclose(1 - explained[1], error_of(fitted), rtol=0.05)
+
+
+def test_deviations_tell_the_error(fitted):
+    filled, std = fitted.impute(HOLED, return_std=True)
+    assert (std[~HIDDEN] == 0).all()
+    ratio = (filled - X)[HIDDEN] / std[HIDDEN]
+    assert 0.6 < (ratio**2).mean() < 1.5
+
+
+def test_nothing_is_lost_where_the_model_is_true(caplog):
+    drawn = draw_data(800, 8, 3, g_o=100.0, g_w=1.0, seed=3)
+    hidden = np.random.default_rng(0).random(drawn.y.shape) < 0.1
+    holed = np.where(hidden, np.nan, drawn.y)
+    settings = SETTINGS | {"n_components": 3, "max_steps": 200}
+    scores = [
+        BPFA(**settings, groups=groups).fit(holed).held_out_score(drawn.y, hidden)
+        for groups in (False, "auto")
+    ]
+    assert scores[1].mse < 1.005 * scores[0].mse
+    assert scores[1].log_likelihood > scores[0].log_likelihood - 0.005
+
+
+def test_a_prediction_depends_on_the_row_alone(fitted):
+    np.testing.assert_array_equal(fitted.impute(HOLED[7:9]), fitted.impute(HOLED)[7:9])
+
+
+def test_threads_and_seeds(fitted):
+    again = BPFA(**SETTINGS | {"n_jobs": 2}).fit(HOLED)
+    assert again.groups_ == fitted.groups_
+    np.testing.assert_array_equal(again.impute(HOLED), fitted.impute(HOLED))
+
+
+def test_the_devices_agree(fitted):
+    reference = pickle.loads(pickle.dumps(fitted)).set_params(device="numpy")
+    some = HOLED[:30]
+    np.testing.assert_allclose(reference.impute(some), fitted.impute(some), rtol=1e-3, atol=1e-3)
+
+
+def test_hidden_entries_do_not_leak_from_the_kept_rows(fitted):
+    """The rows of the fit are in the sample with all their entries, and are then predicted without some."""
+    table = kinds()
+    learned = BPFA(**SETTINGS).fit(table)
+    hidden = np.random.default_rng(5).random(table.shape) < 0.1
+    errors = (((learned.impute(table, missing=hidden) - table) / table.std(axis=0))[hidden]) ** 2
+    assert errors.mean() > 0.5 * error_of(fitted)
+
+
+def test_held_out_entries_of_the_fit_judge_groups(monkeypatch):
+    monkeypatch.setattr(grouping, "_further_fit", lambda *arguments: pytest.fail("a further fit"))
+    assert BPFA(**SETTINGS, held_out=0.1).fit(HOLED).groups_ is not None
+
+
+def test_the_further_fit_does_not_see_the_entries_that_judge(monkeypatch):
+    seen = []
+    real = grouping.run
+    monkeypatch.setattr(grouping, "run", lambda plan: seen.append(plan.rows) or real(plan))
+    BPFA(**SETTINGS).fit(X)
+    ids = np.arange(len(X))
+    assert not seen[0].take(ids).observed.all()
+    judged = seen[0].rows.take_held_out(ids)[2]
+    assert (judged == ~seen[0].take(ids).observed).all()
+
+
+def test_an_interrupt_of_the_further_fit_keeps_the_fit(monkeypatch, alone):
+    def interrupted(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grouping, "run", interrupted)
+    model = BPFA(**SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(HOLED)
+    assert model.groups_ is None
+    np.testing.assert_array_equal(model.impute(HOLED), alone.impute(HOLED))
+
+
+def test_the_gain_is_reported(caplog):
+    with caplog.at_level(logging.INFO, "bpfa"):
+        BPFA(**SETTINGS).fit(HOLED)
+    assert "groups='auto': log-likelihood of hidden entries +" in caplog.text
+
+
+def test_a_row_without_entries_has_the_mean_of_the_columns(fitted):
+    filled, std = fitted.impute(np.full((1, 8), np.nan), return_std=True)
+    np.testing.assert_allclose(filled[0], fitted.mean_, atol=0.3 * fitted.scale_.max())
+    assert (std > 0).all()
+
+
+def test_constant_columns_stay_constant():
+    table = HOLED.copy()
+    table[:, 2] = 7.0
+    table[5, 2] = np.nan
+    model = BPFA(**SETTINGS, groups=True).fit(table)
+    assert model.impute(table)[5, 2] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [(X[:40], "40 rows to find like ones among"), (X[:, :1], "1 columns; expected 2 to 256")],
+)
+def test_tables_without_groups(table, message):
+    assert BPFA(**SETTINGS).fit(table).groups_ is None
+    with pytest.raises(ValueError, match=f"groups=True: {message}"):
+        BPFA(**SETTINGS, groups=True).fit(table)
+
+
+def test_few_entries_cannot_judge():
+    table = kinds(60, 3)
+    assert BPFA(**SETTINGS).fit(table).groups_ is None
+    with pytest.raises(ValueError, match="groups=True: fewer than 100 entries"):
+        BPFA(**SETTINGS, groups=True).fit(table)
+
+
+def test_groups_of_patches_are_those_of_pictures():
+    patches = PatchRows(np.zeros((1, 24, 24, 1)), np.ones((1, 24, 24, 1), dtype=bool), (3, 3))
+    assert grouping._problem(patches, BPFA(groups=True)) is not None
+
+
+def test_a_stream_keeps_no_rows(fitted):
+    assert BPFA(**SETTINGS).partial_fit(HOLED).groups_ is None
+    with pytest.raises(ValueError, match="groups=True: partial_fit keeps no rows"):
+        BPFA(**SETTINGS, groups=True).partial_fit(HOLED)
+
+
+def test_fewer_rows_are_kept_if_asked():
+    model = BPFA(**SETTINGS, group_rows=200).fit(HOLED)
+    assert len(model._outcome.like_rows.kept) == 200
+    assert max(model.groups_.members) <= 60
+
+
+class TestFiles:
+    def test_rows_are_saved_only_if_asked(self, fitted, alone, tmp_path):
+        fitted.save(tmp_path / "a.bpfa")
+        fitted.save(tmp_path / "b.bpfa", with_rows=True)
+        without, with_rows = (BPFA.load(tmp_path / name) for name in ("a.bpfa", "b.bpfa"))
+        np.testing.assert_array_equal(with_rows.impute(HOLED), fitted.impute(HOLED))
+        assert with_rows.groups_ == without.groups_ == fitted.groups_
+        assert (tmp_path / "b.bpfa").stat().st_size > (tmp_path / "a.bpfa").stat().st_size + 8 * X.size
+        with pytest.warns(RowsNotSavedWarning, match=r"save\(path, with_rows=True\)") as caught:
+            filled = without.impute(HOLED)
+        assert caught[0].filename == __file__
+        np.testing.assert_array_equal(filled, alone.impute(HOLED))
+        without.transform(HOLED)
+
+    def test_a_damaged_mixture_is_refused(self):
+        with pytest.raises(ValueError, match=r"members=.*ascending"):
+            GroupMixture((5, 3), (1.0, 1.0), (0.5, 0.5))
+        with pytest.raises(ValueError, match="equally many"):
+            GroupMixture((), (), ())
+
+
+def test_the_imputer_uses_groups(fitted):
+    imputer = BPFAImputer(**SETTINGS).fit(HOLED)
+    np.testing.assert_array_equal(imputer.transform(HOLED), fitted.impute(HOLED))
+
+
+def test_rows_from_a_file_have_groups(fitted, tmp_path):
+    np.save(tmp_path / "table.npy", HOLED)
+    rows = ArrayRows(np.load(tmp_path / "table.npy", mmap_mode="r"))
+    assert BPFA(**SETTINGS).fit(rows).groups_ == fitted.groups_
+
+
+def test_weights_of_zero_leave_the_model_alone(fitted, alone):
+    model = pickle.loads(pickle.dumps(fitted))
+    kept = model._outcome.like_rows.kept
+    mixture = GroupMixture((15,), (5.0,), (0.0,))
+    model._outcome = replace(
+        model._outcome, like_rows=LikeRows(mixture, KeptRows(kept.values, kept.variance))
+    )
+    np.testing.assert_allclose(model.impute(HOLED), alone.impute(HOLED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, other = (m.held_out_score(X, HIDDEN) for m in (model, alone))
+    np.testing.assert_allclose(one, other)

@@ -1,0 +1,171 @@
+"""Frames one after another: one dictionary that follows them, partial scans, and frames that are lost."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bpfa import inpaint, psnr
+from bpfa.images import FrameRestorer, FrameWarning, masks
+
+SHAPE = (40, 44)
+SMALL = {"patch_size": 5, "n_components": 24, "max_steps": 150, "random_state": 0, "n_jobs": 1}
+
+
+def waves(shift=0.0, period=2.0):
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    return 100 + 40 * np.sin((x + shift) / period) + 25 * np.cos((x + 2 * y) / 3)
+
+
+def steps(period=3.0):
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    return 100 + 40 * np.sign(np.sin(y / period)) * np.sign(np.sin(x / 2.3))
+
+
+def scan(seed):
+    return masks.random(SHAPE, 0.4, seed=seed)
+
+
+def quality(restorer, picture, seeds):
+    return [psnr(picture, restorer.restore(picture, scan(seed)).image, scan(seed).missing) for seed in seeds]
+
+
+def test_a_still_scene_gets_no_worse_than_a_fit_from_nothing():
+    found = quality(FrameRestorer(**SMALL), waves(), range(8))
+    new = inpaint(waves(), scan(7), refine=None, n_draws=4, **SMALL)
+    assert found[-1] > psnr(waves(), new.image, scan(7).missing) - 0.2
+
+
+def test_the_dictionary_follows_a_change_of_scene():
+    restorers = {learn: FrameRestorer(learn=learn, forgetting=0.2, **SMALL) for learn in (0, 12)}
+    for restorer in restorers.values():
+        quality(restorer, waves(), range(2))
+    frozen, learning = (quality(restorer, steps(), range(2, 12))[-1] for restorer in restorers.values())
+    assert learning > frozen + 1.0
+    assert restorers[0].model.n_steps_ == 150
+
+
+def test_a_given_model_is_used_from_the_first_frame():
+    model = FrameRestorer(**SMALL).restore(waves(), scan(0)).model
+    restorer = FrameRestorer(model, learn=0, n_jobs=1)
+    result = restorer.restore(waves(1.0), scan(1))
+    assert result.model.n_steps_ == 150
+    assert psnr(waves(1.0), result.image, scan(1).missing) > 20
+
+
+def test_noisy_frames():
+    rng = np.random.default_rng(0)
+    restorer = FrameRestorer(task="denoise", **SMALL)
+    for _ in range(3):
+        noisy = waves() + 10 * rng.normal(size=SHAPE)
+        result = restorer.restore(noisy)
+    assert psnr(waves(), result.image) > psnr(waves(), noisy) + 3
+
+
+def test_a_frame_can_be_looked_at_while_it_is_scanned():
+    restorer, picture = FrameRestorer(**SMALL), waves()
+    restorer.restore(picture, scan(0))
+    path = masks.random(SHAPE, 0.5, seed=1)
+    order = np.random.default_rng(0).permutation(len(path))
+    restorer.begin(SHAPE)
+    found = []
+    for part in np.array_split(order, 4):
+        restorer.add(path.positions[part], picture[tuple(path.positions[part].T)])
+        so_far = restorer.so_far()
+        found.append(psnr(picture, so_far.image, path.missing))
+    assert so_far.missing.mean() == pytest.approx(0.5, abs=0.01)
+    assert found[-1] > found[0] + 1
+    before = restorer.model.n_steps_
+    finished = restorer.finish()
+    assert restorer.model.n_steps_ == before + restorer.learn
+    np.testing.assert_array_equal(finished.missing, path.missing)
+    for method in (restorer.so_far, restorer.finish):
+        with pytest.raises(ValueError, match="no frame is being scanned"):
+            method()
+
+
+@pytest.mark.parametrize(
+    ("positions", "values", "words"),
+    [
+        ([[0, 99]], [1.0], "outside of the picture"),
+        ([[0, 0]], [1.0, 2.0], r"values: shape \(2,\); expected \(1,\)"),
+        ([[0, 0], [0, 0]], [1.0, 2.0], "visited twice"),
+    ],
+)
+def test_pixels_that_do_not_fit_are_refused(positions, values, words):
+    restorer = FrameRestorer(**SMALL)
+    restorer.begin(SHAPE)
+    with pytest.raises(ValueError, match=words):
+        restorer.add(positions, values)
+
+
+def test_a_stream_goes_on_after_frames_that_cannot_be_restored():
+    picture = waves()
+    frames = [
+        (picture, scan(0)),
+        (picture[:20], scan(0).missing[:20]),
+        (picture.astype(np.float32), scan(0)),
+        (np.full(SHAPE, np.nan), None),
+        (picture, np.zeros(SHAPE, dtype=bool)),
+        (picture, scan(1)),
+    ]
+    restorer = FrameRestorer(**SMALL)
+
+    def one_at_a_time():
+        for number, frame in enumerate(frames):
+            # The reader is not ahead of the restorer, so that no frame is skipped.
+            while restorer.latency.n_restored + restorer.latency.n_refused < number:
+                time.sleep(0.001)
+            yield frame
+
+    with pytest.warns(FrameWarning) as caught:
+        results = list(restorer.stream(one_at_a_time()))
+    assert len(results) == 2
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == 4
+    assert "shape (20, 44); expected float64 of shape (40, 44)" in texts[0]
+    assert "float32" in texts[1]
+    assert "every pixel" in texts[2]
+    assert "no pixel is missing" in texts[3]
+    latency = restorer.latency
+    assert (latency.n_restored, latency.n_skipped, latency.n_refused) == (2, 0, 4)
+    assert 0 < latency.median <= latency.worst
+
+
+def test_a_stream_that_falls_behind_skips_frames_and_counts_them():
+    restorer, all_read = FrameRestorer(**SMALL), threading.Event()
+
+    def fast():
+        for seed in range(6):
+            yield waves(), scan(seed)
+        all_read.set()
+
+    results = restorer.stream(fast())
+    found = [next(results)]
+    assert all_read.wait(10)
+    found += results
+    # The newest frame is never the one that is skipped.
+    np.testing.assert_array_equal(found[-1].missing, scan(5).missing)
+    latency = restorer.latency
+    assert latency.n_restored == len(found) <= 3
+    assert latency.n_restored + latency.n_skipped == 6
+
+
+def test_an_error_of_the_source_reaches_the_user():
+    def broken():
+        yield waves(), scan(0)
+        raise OSError("the camera is gone")
+
+    results = FrameRestorer(**SMALL).stream(broken())
+    with pytest.raises(OSError, match="the camera is gone"):
+        list(results)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"task": "paint"}, "task='paint'"), ({"learn": -1}, "learn=-1"), ({"forgetting": 2.0}, "forgetting=2")],
+)
+def test_wrong_settings_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        FrameRestorer(**options)

@@ -1,0 +1,78 @@
+"""The choice of groups of like rows by hidden entries."""
+
+import numpy as np
+import pytest
+
+from bpfa.selection.group_choice import (
+    HiddenDensities,
+    MixtureTrial,
+    candidate_groups,
+    mixture_weights,
+)
+
+N = 2000
+
+
+def hidden(gains, errors=None, seed=0):
+    """Densities of entries, two to a row, with groups that are better by these gains on average."""
+    rng = np.random.default_rng(seed)
+    whole = rng.normal(-1.0, 0.5, size=N)
+    log_density = np.stack([whole, *(whole + rng.normal(gain, 0.5, size=N) for gain in gains)])
+    error = np.ones_like(log_density) if errors is None else np.outer([1.0, *errors], np.ones(N))
+    return HiddenDensities(log_density, error, np.arange(N) // 2)
+
+
+def candidates(n):
+    found = candidate_groups(10_000)
+    return type(found)(found.members[:n], found.prior_rows[:n], (1 / n,) * n)
+
+
+def test_the_weights_are_those_of_the_largest_likelihood():
+    log_density = np.random.default_rng(0).normal(size=(3, 500))
+    weights = mixture_weights(log_density)
+    np.testing.assert_allclose(weights.sum(), 1.0)
+
+    def likelihood(weights):
+        return np.logaddexp.reduce(np.log(weights)[:, None] + log_density, axis=0).mean()
+
+    for change in np.random.default_rng(1).dirichlet(100 * weights + 1, size=50):
+        assert likelihood(change) <= likelihood(weights) + 1e-9
+
+
+def test_better_groups_are_taken():
+    trial = MixtureTrial(candidates(2), hidden([0.3, -3.0]))
+    assert trial.is_better
+    assert trial.gain > 10 * trial.standard_error
+    assert trial.mixture.members == candidates(2).members[:1]
+
+
+@pytest.mark.parametrize("gains", [[-3.0], [-1.0, -2.0]])
+def test_worse_groups_are_not(gains):
+    assert not MixtureTrial(candidates(len(gains)), hidden(gains)).is_better
+
+
+def test_groups_with_larger_errors_are_not():
+    """However much more probable the entries are."""
+    assert not MixtureTrial(candidates(1), hidden([0.5], errors=[1.2])).is_better
+    assert MixtureTrial(candidates(1), hidden([0.5], errors=[0.9])).is_better
+
+
+def test_a_gain_is_judged_on_other_rows_than_it_was_learned_from():
+    """Pure chance: of many components one suits any entries best, but not others."""
+    rng = np.random.default_rng(0)
+    log_density = rng.normal(-1.0, 0.01, size=(13, 30))
+    trial = MixtureTrial(candidates(12), HiddenDensities(log_density, np.ones((13, 30)), np.arange(30)))
+    own = np.logaddexp.reduce(np.log(mixture_weights(log_density) + 1e-300)[:, None] + log_density, axis=0)
+    assert trial.gain < own.mean() - log_density[0].mean()
+
+
+def test_entries_of_a_single_row_judge_nothing():
+    log_density = np.array([[-1.0, -1.0], [0.0, 0.0]])
+    trial = MixtureTrial(candidates(1), HiddenDensities(log_density, np.ones((2, 2)), np.zeros(2, int)))
+    assert not trial.is_better
+
+
+def test_groups_are_smaller_than_the_rows_that_are_kept():
+    assert candidate_groups(45) is None
+    assert candidate_groups(46).members == (15,) * 3
+    assert set(candidate_groups(10**6).members) == {15 * 2**i for i in range(8)}
