@@ -14,7 +14,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 
-MODULES = ("bpfa", "bpfa.images", "bpfa.data", "bpfa.plots", "bpfa.report")
+MODULES = ("bpfa", "bpfa.images", "bpfa.images.masks", "bpfa.data", "bpfa.plots", "bpfa.report")
 
 
 @cache
@@ -30,6 +30,8 @@ def places() -> dict[str, str]:
     for module in reversed(MODULES):
         for name in import_module(module).__all__:
             value = getattr(import_module(module), name)
+            if inspect.ismodule(value):
+                continue
             found[name] = found[f"{module}.{name}"] = f"{module}.{name}"
             if inspect.isclass(value):
                 for member in _members_of(value):

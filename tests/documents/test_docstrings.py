@@ -16,7 +16,7 @@ import pytest
 
 docscrape = pytest.importorskip("numpydoc.docscrape", reason="no numpydoc: pip install numpydoc")
 
-MODULES = ("bpfa", "bpfa.images", "bpfa.data", "bpfa.plots", "bpfa.report")
+MODULES = ("bpfa", "bpfa.images", "bpfa.images.masks", "bpfa.data", "bpfa.plots", "bpfa.report")
 NOTHING = (None, "None", inspect.Signature.empty, type(None))
 
 
@@ -113,7 +113,7 @@ def test_a_class_and_its_methods_are_documented(name):
     # Nobody makes warnings, errors and protocols.
     if not issubclass(kind, (Warning, Exception)) and not is_protocol(kind):
         assert example
-        said = {entry.strip() for part in ("Parameters", "Attributes") for parameter in text[part]
+        said = {entry.strip().lstrip("*") for part in ("Parameters", "Attributes") for parameter in text[part]
                 for entry in parameter.name.split(",")}  # fmt: skip
         # "..." stands for the parameters of another class.
         taken = set(inspect.signature(kind).parameters) if "..." not in said else set()

@@ -44,7 +44,25 @@ class RowsWithHeldOut(MappedRows):
         """
 
     def ids_with_held_out(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the sorted ids of at most n random rows, most of which have an entry that is held out."""
+        """Return the sorted ids of at most n random rows, most of which have an entry that is held out.
+
+        Parameters
+        ----------
+        n : int
+        rng : Generator
+
+        Returns
+        -------
+        integer array
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> rows = FewHeldOutRows(ArrayRows(np.ones((100, 4))), 0.01, Stream.from_seed(0))
+        >>> ids = rows.ids_with_held_out(3, np.random.default_rng(0))
+        >>> bool(rows.mask(rows.rows.take(ids)).any(axis=1).all())
+        True
+        """
         return sample_ids(self, n, rng)
 
     def take_held_out(self, ids: NDArray[np.int64]) -> tuple[Batch, Array, NDArray[np.bool_]]:

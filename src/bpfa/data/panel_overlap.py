@@ -82,6 +82,10 @@ class PanelOverlap:
     def to_pandas(self) -> Any:
         """Return a frame with a row for every column of the table and a boolean column for every panel.
 
+        Returns
+        -------
+        pandas.DataFrame
+
         Examples
         --------
         >>> measured = np.array([[True, False], [True, True]])

@@ -106,6 +106,8 @@ class PanelRows(ConcatRows):
     1
     >>> rows.panel_labels
     array(['blood', 'marrow'], dtype=object)
+    >>> rows.with_columns(["CD3", "CD4", "CD8", "CD19"]).n_columns
+    4
     """
 
     def __init__(
@@ -147,6 +149,10 @@ class PanelRows(ConcatRows):
         ----------
         columns : list of str
             All columns of the new table. They have to contain those of every source.
+
+        Returns
+        -------
+        PanelRows
         """
         if list(columns) == self.column_names:
             return self

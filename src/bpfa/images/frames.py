@@ -81,6 +81,17 @@ class FrameRestorer:
     ...     result = restorer.restore(picture, masks.random(picture.shape, 0.5, seed=seed))
     >>> restorer.latency.n_restored, restorer.model.n_steps_
     (3, 56)
+    >>> results = list(restorer.stream([(picture, masks.random(picture.shape, 0.5, seed=3))]))
+    >>> len(results)
+    1
+
+    A frame can be looked at while it is still being scanned:
+
+    >>> restorer.begin(picture.shape)
+    >>> for row in range(0, 24, 2):
+    ...     restorer.add([(row, column) for column in range(20)], picture[row])
+    >>> bool(restorer.so_far().missing[1].all()), restorer.finish().image.shape
+    (True, (24, 20))
     """
 
     def __init__(
@@ -119,6 +130,10 @@ class FrameRestorer:
             With the shape and the type of the frames before.
         mask : array-like or Scan, optional
             As in `inpaint`.
+
+        Returns
+        -------
+        ImageResult
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self.learn)
@@ -160,7 +175,12 @@ class FrameRestorer:
         scan.missing[tuple(places.T)] = False
 
     def so_far(self) -> ImageResult:
-        """Return the frame as far as it is scanned, restored without learning from it."""
+        """Return the frame as far as it is scanned, restored without learning from it.
+
+        Returns
+        -------
+        ImageResult
+        """
         scan = self._present_scan("so_far")
         result = self._restored(scan.values, scan.missing, 0)
         # The first dictionary is kept, so that the next look at the frame is quick.
@@ -168,7 +188,12 @@ class FrameRestorer:
         return result
 
     def finish(self) -> ImageResult:
-        """Return the frame that was scanned, restored after learning from it, and end the scan."""
+        """Return the frame that was scanned, restored after learning from it, and end the scan.
+
+        Returns
+        -------
+        ImageResult
+        """
         scan = self._present_scan("finish")
         result = self.restore(scan.values, scan.missing)
         self._scan = None

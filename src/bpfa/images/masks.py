@@ -80,6 +80,15 @@ class Scan:
         ----------
         share : float
             From 0 to 1.
+
+        Returns
+        -------
+        Scan
+
+        Examples
+        --------
+        >>> len(Scan((2, 3), [[0, 0], [0, 2], [1, 2], [1, 1]]).until(0.5))
+        2
         """
         n = int(np.ceil(check_number("share", share, low=0.0, high=1.0) * len(self)))
         return Scan(self.shape, self.positions[:n])
@@ -143,6 +152,10 @@ def random(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> Scan
     seed : int, optional
         The same seed gives the same scan.
 
+    Returns
+    -------
+    Scan
+
     Examples
     --------
     >>> scan = random((64, 64), 0.2)
@@ -167,6 +180,10 @@ def lines(shape: tuple[int, int], dose: float, *, seed: int | None = None) -> Sc
         Share of the rows that are scanned.
     seed : int, optional
         Draws every row at random within its own band; by default each is in the middle of its band.
+
+    Returns
+    -------
+    Scan
 
     Examples
     --------
@@ -198,6 +215,10 @@ def line_hop(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> Sc
         Share of the pixels that are visited.
     seed : int, optional
         The same seed gives the same scan.
+
+    Returns
+    -------
+    Scan
 
     Examples
     --------
@@ -233,6 +254,10 @@ def spiral(shape: tuple[int, int], dose: float) -> Scan:
         Height and width of the picture.
     dose : float
         Share of the pixels that are visited, approximately.
+
+    Returns
+    -------
+    Scan
 
     Examples
     --------
@@ -282,6 +307,10 @@ def blue_noise(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> 
         Share of the pixels that are visited.
     seed : int, optional
         The same seed gives the same scan.
+
+    Returns
+    -------
+    Scan
 
     Examples
     --------
