@@ -65,7 +65,9 @@ areas = [roc_auc_score(malignant, scores[name]) for name in scores]
 summary = model.component_summary(table).assign(area_under_curve=np.round(areas, 2))
 print(summary.round(3).to_string())
 
+best = int(np.argmax(np.abs(np.array(areas) - 0.5)))
+print(f"bpfa{best} separates them best, with an area of {areas[best]:.2f}")
+
 # %%
-# ``bpfa1`` has the largest loadings in concavity, compactness and size, and it separates the two kinds of tumours
-# almost completely: it is the size and irregularity of the nuclei. ``bpfa3`` opposes fractal dimension and size, and
-# ``bpfa5`` opposes texture and symmetry; neither of them alone says much about the diagnosis.
+# The factor whose largest loadings are concavity, concave points and compactness, that is, how irregular the nuclei
+# are, separates the two kinds of tumours almost completely, although the model was not told the diagnosis.
