@@ -267,7 +267,7 @@ class TestAuto:
         for module in (start_choice, sides):
             monkeypatch.setattr(module, "component_count", noted(component_count, counted))
         monkeypatch.setattr(planning, "column_noise", noted(column_noise, analysed))
-        found = model(sparse="auto", n_components=None, max_steps=20).fit(X)
+        found = model(sparse="auto", n_components=None, max_steps=20, groups=False).fit(X)
         assert found.settings_.sparse == "columns"
         assert counted == [(N, D)]
         assert analysed == [(N, D), (D, N)]
