@@ -26,9 +26,9 @@ The settings of groups were chosen on small versions of the pictures marked with
 (`benchmarks.group_settings`), which are therefore left out of the means. Defaults of the dictionary were
 chosen on parts of House, Peppers and Barbara, with other pixels missing (`benchmarks.image_defaults`).
 
-bpfa ran on one NVIDIA H200 (`--device cuda`), two pictures at a time, and the others on one thread each of the
-same machine, seven at a time. Seconds include the compilation of kernels where they were first needed; all of
-them are rough."""
+bpfa ran on one NVIDIA H200 (`--device cuda`), two pictures at a time, and the others on one thread each of
+the same machine, seven at a time. Seconds include the compilation of kernels where they were first needed;
+all of them are rough."""
 SUMMARY = ("", "PSNR", "SSIM", "80 %", "95 %", "99 %", "seconds", "is told")
 
 

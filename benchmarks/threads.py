@@ -92,7 +92,7 @@ def main() -> None:
                     found.append(seconds_in(situation, name, n_jobs))
             results[f"{situation}: {name}"] = {str(n_jobs): sorted(found) for n_jobs, found in times.items()}
             print(*rows_of(results)[-1], sep="  ", flush=True)
-    write_results(RESULTS, results)
+            write_results(RESULTS, results)
 
 
 def rows_of(results: dict[str, Any]) -> list[list[str]]:

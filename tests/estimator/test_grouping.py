@@ -87,6 +87,23 @@ def test_nothing_is_lost_where_the_model_is_true(caplog):
     assert scores[1].log_likelihood > scores[0].log_likelihood - 0.005
 
 
+def test_few_rows_are_judged_where_the_model_is_true(monkeypatch):
+    judged, densities = [], grouping._hidden_densities
+
+    def noted(*arguments):
+        found = densities(*arguments)
+        judged.append(len(np.unique(found.rows)))
+        return found
+
+    monkeypatch.setattr(grouping, "_hidden_densities", noted)
+    BPFA(**SETTINGS).fit(HOLED)
+    few, many, *_ = judged
+    assert few < many / 4
+    judged.clear()
+    BPFA(**SETTINGS).fit(draw_data(3000, 8, 3, g_o=4.0, g_w=1.0, seed=3).y)
+    assert len(judged) == 1
+
+
 def test_a_prediction_depends_on_the_row_alone(fitted):
     np.testing.assert_array_equal(fitted.impute(HOLED[7:9]), fitted.impute(HOLED)[7:9])
 

@@ -51,6 +51,11 @@ def test_worse_groups_are_not(gains):
     assert not MixtureTrial(candidates(len(gains)), hidden(gains)).is_better
 
 
+@pytest.mark.parametrize(("gains", "hopeless"), [([-3.0], True), ([-1.0, -2.0], True), ([0.1, -2.0], False)])
+def test_a_first_look_tells_whether_to_go_on(gains, hopeless):
+    assert MixtureTrial(candidates(len(gains)), hidden(gains)).seems_no_better == hopeless
+
+
 def test_groups_with_larger_errors_are_not():
     """However much more probable the entries are."""
     assert not MixtureTrial(candidates(1), hidden([0.5], errors=[1.2])).is_better

@@ -1,4 +1,4 @@
-"""What a device offers for groups of like rows of a table (docs/math.md section 21)."""
+"""What a device offers for groups of like rows of a table (docs/math.md section 23)."""
 
 from __future__ import annotations
 

@@ -42,6 +42,8 @@ HIDDEN_SHARE, MOST_HIDDEN, MOST_STEPS = 0.1, 5000, 500
 FEWEST_LEFT = 30
 # The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
 FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 5e10
+# One in so many of these rows is judged first. Most tables without kinds of rows show it there already.
+FIRST_OF = 6
 # The least share of the entries of the kept rows that is missing, if these are completed a second time.
 LEAST_COMPLETED = 0.02
 # Draws from the posterior that complete the kept rows, and that predict hidden entries.
@@ -152,6 +154,10 @@ def _trials(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | 
     candidates = candidate_groups(_n_kept(source, parameters))
     assert candidates is not None
     kept = _kept_rows(outcome, source, parameters, n_jobs)
+    if parameters.groups == "auto":
+        few = _hidden_densities(outcome, source, kept, candidates, n_jobs, FIRST_OF)
+        if len(few.rows) >= FEWEST_JUDGED and (glance := MixtureTrial(candidates, few)).seems_no_better:
+            return [glance]
     hidden = _hidden_densities(outcome, source, kept, candidates, n_jobs)
     if len(hidden.rows) < FEWEST_JUDGED:
         return []
@@ -231,9 +237,17 @@ def _kept_rows(outcome: Outcome, visible: Rows, parameters: Parameters, n_jobs: 
 
 
 def _hidden_densities(
-    outcome: Outcome, source: RowsWithHeldOut, kept: KeptRows, candidates: GroupMixture, n_jobs: int | None
+    outcome: Outcome,
+    source: RowsWithHeldOut,
+    kept: KeptRows,
+    candidates: GroupMixture,
+    n_jobs: int | None,
+    every: int = 1,
 ) -> HiddenDensities:
-    """Return what the model, and every group, say of entries that are hidden from them."""
+    """Return what the model, and every group, say of entries that are hidden from them.
+
+    Of the rows that there is time for, one in `every` is judged.
+    """
     n_columns = source.n_columns
     operations = (
         len(candidates.members) * n_columns**3 / 3
@@ -242,6 +256,7 @@ def _hidden_densities(
     )
     n_rows = int(np.clip(MOST_OPERATIONS / operations, 1, MOST_JUDGED_ROWS))
     ids = source.ids_with_held_out(n_rows, outcome.settings.stream.child("judged rows").generator(0))
+    ids = ids[::every]
     unseen, values, mask = source.take_held_out(ids)
     units = StandardisedRows(source, outcome.scale.mean, outcome.scale.unit)
     batch, truth = units.mapped(unseen), units.mapped(Batch(values, unseen.observed | mask, ids)).values

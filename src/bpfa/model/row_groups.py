@@ -1,4 +1,4 @@
-"""Groups of like rows of a table, with mean and covariance integrated out (docs/math.md section 21).
+"""Groups of like rows of a table, with mean and covariance integrated out (docs/math.md section 23).
 
 A row is predicted by the rows that are most like it. They are taken as draws from a normal distribution whose
 mean and covariance have a normal-inverse-Wishart prior around the model of the whole table, so that the row

@@ -1,4 +1,4 @@
-"""Whether rows are predicted better by rows like them, and by which groups (docs/math.md section 21).
+"""Whether rows are predicted better by rows like them, and by which groups (docs/math.md section 23).
 
 Groups of several sizes, with priors of several strengths, predict entries that are hidden from them and from
 the model of the whole table. The weights with which they are mixed with that model are those under which the
@@ -131,6 +131,11 @@ class MixtureTrial:
         """
         denser = self.gain > STANDARD_ERRORS * self.standard_error
         return self.mixture is not None and denser and self.error_gain >= -self.error_of_gain
+
+    @property
+    def seems_no_better(self) -> bool:
+        """Whether the gain is so small that more entries would hardly show the mixture to be better."""
+        return self.mixture is None or self.gain < self.standard_error / 2
 
     def _mixture(self) -> GroupMixture | None:
         """Return the mixture under which all hidden entries are most probable; None without any group."""

@@ -1,4 +1,4 @@
-"""Groups of like rows of a table in NumPy: the specification (docs/math.md section 21)."""
+"""Groups of like rows of a table in NumPy: the specification (docs/math.md section 23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model keeps to predict rows by rows like them (docs/math.md section 21)."""
+"""What a model keeps to predict rows by rows like them (docs/math.md section 23)."""
 
 from __future__ import annotations
 

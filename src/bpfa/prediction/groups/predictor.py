@@ -1,4 +1,4 @@
-"""Predictions of the missing entries of rows by groups of like rows (docs/math.md section 21)."""
+"""Predictions of the missing entries of rows by groups of like rows (docs/math.md section 23)."""
 
 from __future__ import annotations
 

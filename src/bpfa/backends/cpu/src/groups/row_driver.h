@@ -1,5 +1,5 @@
 // Groups of like rows of a table on all threads: finding the rows that are most like given ones, and predicting these
-// (docs/math.md section 21).
+// (docs/math.md section 23).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A group of like rows with its mean and covariance integrated out: docs/math.md section 21. For one instruction set.
+// A group of like rows with its mean and covariance integrated out: docs/math.md section 23. For one instruction set.
 #pragma once
 
 #include "linear.h"

@@ -1,4 +1,4 @@
-// What the kernels know of groups of like rows of a table (docs/math.md section 21).
+// What the kernels know of groups of like rows of a table (docs/math.md section 23).
 #pragma once
 
 #include <cstddef>
