@@ -34,8 +34,8 @@ struct RowQuery {
 // What one group says of a row. Degrees of freedom are those of the whole row.
 struct RowResult {
   float *mean, *square_scale;  // D
-  double seen, both;           // degrees of freedom plus the squared distance of the observed entries, and of the scored
-  double log_diagonal;         // of the Cholesky factor of the scale matrix, over the scored entries
+  double seen, both;    // degrees of freedom plus the squared distance of the observed entries, and of the scored
+  double log_diagonal;  // of the Cholesky factor of the scale matrix, over the scored entries
 };
 
 struct RowKernels {

@@ -33,8 +33,8 @@ RowQueries queries_of(const KeptRows& kept, const In<float, 2>& queries, const I
 }
 
 void find(In<float, 2> values, In<float, 2> variance, In<float, 2> columns, In<float, 2> queries,
-          In<std::uint8_t, 2> observed, In<std::int32_t, 1> sizes, int n_twins, float tolerance, Out<std::int32_t, 2> nearest,
-          int n_threads) {
+          In<std::uint8_t, 2> observed, In<std::int32_t, 1> sizes, int n_twins, float tolerance,
+          Out<std::int32_t, 2> nearest, int n_threads) {
   const KeptRows kept = kept_of(values, variance);
   const RowQueries asked = queries_of(kept, queries, observed, observed);
   require(columns.shape(0) == values.shape(1) && columns.shape(1) == values.shape(0), "columns: expected D x rows");
@@ -47,14 +47,15 @@ void find(In<float, 2> values, In<float, 2> variance, In<float, 2> columns, In<f
   require(nearest.shape(0) == queries.shape(0) && nearest.shape(1) == static_cast<std::size_t>(largest),
           "nearest: expected queries x the largest size");
   nb::gil_scoped_release release;
-  nearest_rows(kept, columns.data(), asked, sizes.data(), static_cast<int>(sizes.shape(0)), n_twins, tolerance, nearest.data(),
-               n_threads);
+  nearest_rows(kept, columns.data(), asked, sizes.data(), static_cast<int>(sizes.shape(0)), n_twins, tolerance,
+               nearest.data(), n_threads);
 }
 
 void predict(In<float, 2> values, In<float, 2> variance, In<float, 2> queries, In<std::uint8_t, 2> observed,
              In<std::uint8_t, 2> scored, In<std::int32_t, 2> nearest, In<float, 2> covariance,
              In<std::int32_t, 1> members, In<float, 1> prior_rows, float mean_rows, float scale_rows,
-             float correlation_share, Out<float, 3> mean, Out<float, 3> square_scale, Out<double, 3> sums, int n_threads) {
+             float correlation_share, Out<float, 3> mean, Out<float, 3> square_scale, Out<double, 3> sums,
+             int n_threads) {
   const KeptRows kept = kept_of(values, variance);
   const RowQueries asked = queries_of(kept, queries, observed, scored);
   const std::size_t D = values.shape(1), C = members.shape(0), Q = queries.shape(0);
@@ -70,14 +71,10 @@ void predict(In<float, 2> values, In<float, 2> variance, In<float, 2> queries, I
   for (const auto* out : {&mean, &square_scale})
     require(out->shape(0) == C && out->shape(1) == Q && out->shape(2) == D, "mean: expected groups x queries x D");
   require(sums.shape(0) == 3 && sums.shape(1) == C && sums.shape(2) == Q, "sums: expected 3 x groups x queries");
-  const RowGroups groups{static_cast<int>(D),
-                         padded(static_cast<int>(D), kColumnPadding),
-                         static_cast<int>(C),
-                         members.data(),
-                         prior_rows.data(),
-                         covariance.data(),
-                         mean_rows,
-                         scale_rows,
+  const RowGroups groups{static_cast<int>(D), padded(static_cast<int>(D), kColumnPadding),
+                         static_cast<int>(C), members.data(),
+                         prior_rows.data(),   covariance.data(),
+                         mean_rows,           scale_rows,
                          correlation_share};
   nb::gil_scoped_release release;
   student_rows(kept, asked, nearest.data(), static_cast<int>(nearest.shape(1)), groups, mean.data(),
