@@ -8,6 +8,7 @@ from small_table import HOLED, X, model
 
 from bpfa import BPFA
 from bpfa.estimator.publishing import fitted_attributes, publish
+from bpfa.prediction.predictions import features_in_use
 
 
 def reordered(outcome, usage):
@@ -15,7 +16,10 @@ def reordered(outcome, usage):
     posterior, usage = outcome.posterior, np.asarray(usage)
     a0, b0 = posterior.priors.beta(posterior.n_features)
     n_rows = 10**6
-    used = replace(posterior, n_rows=n_rows, a=a0 + n_rows * usage, b=b0 + n_rows * (1 - usage))
+    # There is so little noise that all features stand out.
+    used = replace(
+        posterior, n_rows=n_rows, a=a0 + n_rows * usage, b=b0 + n_rows * (1 - usage), d=posterior.d / 1000
+    )
     return replace(outcome, posterior=used)
 
 
@@ -70,3 +74,13 @@ def test_a_refit_replaces_every_attribute():
     fresh = model(max_steps=5, n_components=3).fit(HOLED)
     assert vars(again).keys() == vars(fresh).keys()
     np.testing.assert_array_equal(again.components_, fresh.components_)
+
+
+def test_features_of_noise_in_a_large_table_are_not_in_use():
+    """They contain the noise of the rows that they were learned from, which are not all rows."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(100_000, 10)) * (rng.random((100_000, 10)) < 0.3)
+    y = weights @ rng.normal(size=(10, 40)) / 40**0.5 + 0.1 * rng.normal(size=(100_000, 40))
+    fitted = BPFA(16, max_steps=200, groups=False, random_state=0, n_jobs=1).fit(y.astype(np.float32))
+    assert fitted.n_components_used_ == 10
+    assert features_in_use(fitted.posterior_).sum() > 10

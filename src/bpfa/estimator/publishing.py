@@ -8,6 +8,7 @@ import numpy as np
 
 from bpfa._support.checks import Array
 from bpfa.fitting.run import Outcome
+from bpfa.inference.factor_analysis import sample_size
 from bpfa.inference.sampler import ChainPosterior
 from bpfa.prediction.predictions import feature_means, feature_usage, features_in_use
 from bpfa.selection.preferences import PREFERENCES
@@ -24,7 +25,7 @@ def fitted_attributes(outcome: Outcome) -> dict[str, Any]:
     posterior, scale = outcome.posterior, outcome.scale
     usage = _usage(outcome)
     _, noise_std = scale.corrected(scale.mean, posterior.noise_std * scale.unit)
-    in_use = features_in_use(posterior)
+    in_use = features_in_use(posterior, _rows_learned_from(outcome))
     means = feature_means(posterior)
     standardised = means * scale.noise_ratio
     # The weights of all features have the same variance, which therefore cancels.
@@ -68,6 +69,20 @@ def _usage(outcome: Outcome) -> Array:
     # The prior of a fit that is to be read counts further rows, which use no feature.
     further = PREFERENCES[outcome.settings.prefer].rows_without_features
     return np.minimum(usage * (1 + further), 1.0) if further else usage
+
+
+def _rows_learned_from(outcome: Outcome) -> float | None:
+    """Return how many rows the features were in effect learned from; None for all of them.
+
+    A step of size rho takes the share rho from its batch and keeps the rest. Once rho hardly changes, the
+    sums of (2 - rho) / rho batches are averaged in effect. Features that start as components contain the
+    noise of the sample of rows that these were found in.
+    """
+    settings = outcome.settings
+    if settings.algorithm == "gibbs" or outcome.n_steps < 1:
+        return None
+    rho = settings.schedule(outcome.n_steps)
+    return min(settings.batch_size * (2 - rho) / rho, sample_size(outcome.posterior.n_columns))
 
 
 def publish(estimator: Any, outcome: Outcome) -> None:

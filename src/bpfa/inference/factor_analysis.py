@@ -18,7 +18,14 @@ from bpfa._support.philox import Stream
 from bpfa.data import Batch, Rows, sample_ids
 from bpfa.inference.eigenpairs import largest_eigenpairs
 
-__all__ = ["LEAST_NOISE_SHARE", "FactorAnalysis", "pairwise_covariance", "row_sample", "true_factors"]
+__all__ = [
+    "LEAST_NOISE_SHARE",
+    "FactorAnalysis",
+    "pairwise_covariance",
+    "row_sample",
+    "sample_size",
+    "true_factors",
+]
 
 # A sample has at most this many rows, and at most this many entries unless so few rows would not suffice.
 MAX_ROWS, MAX_ENTRIES, ENOUGH_ROWS = 10_000, 2**21, 1000
@@ -29,10 +36,14 @@ LEAST_NOISE_SHARE = 1e-3
 TOLERANCE = 1e-3
 
 
+def sample_size(n_columns: int) -> int:
+    """Return how many rows of a table of so many columns are analysed, if it has as many."""
+    return min(MAX_ROWS, max(ENOUGH_ROWS, MAX_ENTRIES // n_columns))
+
+
 def row_sample(rows: Rows, stream: Stream) -> Batch:
     """Return a random sample of the rows that is small enough to be analysed quickly."""
-    n_rows = min(MAX_ROWS, max(ENOUGH_ROWS, MAX_ENTRIES // rows.n_columns))
-    return rows.take(sample_ids(rows, n_rows, stream.generator(0)))
+    return rows.take(sample_ids(rows, sample_size(rows.n_columns), stream.generator(0)))
 
 
 def pairwise_covariance(batch: Batch) -> Array:

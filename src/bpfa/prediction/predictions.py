@@ -74,7 +74,7 @@ def feature_means(posterior: Posterior) -> Array:
     return posterior.features.mean
 
 
-def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
+def features_in_use(posterior: Posterior, n_learned: float | None = None) -> NDArray[np.bool_]:
     """Return which features are in use, shape (K,).
 
     A feature is in use if more than one row in a thousand, and more than one row, uses it, and if it stands
@@ -85,6 +85,13 @@ def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
     A feature that most rows use is judged by the variance that it explains. It must be larger than the
     largest variance that a direction explains in noise alone (the limit of Marchenko and Pastur). If there
     are more columns than rows, this does not apply, because a feature may then stand out in a few columns.
+
+    Parameters
+    ----------
+    posterior : GlobalPosterior or ChainPosterior
+    n_learned : float, optional
+        The number of rows that the features were in effect learned from, which determines how much noise they
+        contain; by default all rows. Steps on batches of a large table have learned from fewer.
     """
     D, observed = posterior.n_columns, 1.0
     if isinstance(posterior, ChainPosterior):
@@ -98,7 +105,8 @@ def features_in_use(posterior: Posterior) -> NDArray[np.bool_]:
         observed = float(np.clip(2 * (posterior.c - posterior.priors.c0) / (n_rows * D), 1 / n_rows, 1.0))
     square_length = (feature_means(posterior) ** 2).sum(axis=1) * weight_variance / posterior.noise_std**2
     share = used / n_rows
-    of_noise = ((1 + np.sqrt(D / n_rows)) ** 2 - 1) / observed
+    n_learned = n_rows if n_learned is None else min(n_rows, n_learned)
+    of_noise = ((1 + np.sqrt(D / n_learned)) ** 2 - 1) / observed
     by_variance = (share > 0.5) & (n_rows >= D)
     stands_out = np.where(by_variance, share * square_length > of_noise, square_length > 1)
     in_use: NDArray[np.bool_] = (used > max(1.0, LEAST_SHARE * n_rows)) & stands_out
