@@ -115,9 +115,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("given", "start", "expected"),
         [
-            # A trial has found that the table is dense, for which ten epochs are enough.
-            ({}, Start(4, "principal"), Limits(50, None, None)),
-            ({"n_components": 4}, Start(4, "principal"), Limits(100, None, None)),
+            ({}, Start(4, "principal"), Limits(100, None, None)),
             ({}, Start(12, "common"), Limits(500, None, None)),
             ({"init": "common"}, Start(12, "common"), Limits(2000, None, None)),
             # More than two features for three columns do not start as principal components alone.

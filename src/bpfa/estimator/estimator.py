@@ -82,9 +82,9 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     max_epochs : float, optional
         Largest number of passes over the data. If none of `max_epochs`, `max_steps` and `max_time` is given,
         a fit makes 10 passes, but at least 100 steps if all features start as principal or rotated components
-        and `revise` is off (200 from "varimax"), 20 steps if in addition a trial found that rows use all
-        features (see `init`), 500 steps if the data asked for the start "common", and 2000 steps otherwise.
-        With sparse columns there are fewer steps from components. "gibbs" makes 100 sweeps.
+        and `revise` is off (200 from "varimax"), 500 steps if the data asked for the start "common" (see
+        `init`), and 2000 steps otherwise. With sparse columns there are fewer steps from components. "gibbs"
+        makes 100 sweeps.
     max_steps : int, optional
         Largest number of steps, or of sweeps over all rows for "gibbs". The fit ends at the first limit that
         is reached.

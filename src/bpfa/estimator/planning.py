@@ -161,9 +161,7 @@ def _default_steps(parameters: Parameters, settings: Settings, n_rows: int, n_co
     principal = components and principal_alone(settings.n_features, n_columns)
     fewest = defaults.OTHER_STEPS
     if principal and not settings.most_features:
-        tried = defaults.start_is_tried(n_rows, settings.n_features, n_columns)
-        found_dense = settings.init == "principal" and _start_is_open(parameters) and tried
-        fewest = defaults.DENSE_STEPS if found_dense else defaults.PRINCIPAL_STEPS
+        fewest = defaults.PRINCIPAL_STEPS
         if settings.init == "varimax":
             fewest = defaults.READABLE_STEPS
         if settings.sparse == "columns":

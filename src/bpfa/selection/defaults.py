@@ -43,10 +43,8 @@ BATCH_SIZE = 1024
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
 # components, which are a good model already; more if the data asked for the sparse start; and most otherwise.
-# The fewest steps are made if a trial has shown that rows do not use only some of the features. Every further
-# step then makes the features sparser, which fits single rows and predicts worse.
 EPOCHS = 10
-DENSE_STEPS, PRINCIPAL_STEPS, READABLE_STEPS, SPARSE_STEPS, OTHER_STEPS = 20, 100, 200, 500, 2000
+PRINCIPAL_STEPS, READABLE_STEPS, SPARSE_STEPS, OTHER_STEPS = 100, 200, 500, 2000
 # With sparse columns fewer steps are enough: so many from principal components, and so many epochs from
 # rotated ones.
 PRINCIPAL_COLUMN_STEPS, ROTATED_COLUMN_EPOCHS = 20, 20
