@@ -139,3 +139,28 @@ def peak_megabytes() -> float:
     """Return the peak resident memory of this process; that of getrusage would include the parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def earlier_rows(path: Path, settings: dict) -> dict[tuple[str, str], dict]:
+    """Return the rows of an earlier run with the same settings, so that one contestant can be run again."""
+    if not path.exists():
+        return {}
+    results = json.loads(path.read_text())
+    if results["settings"] != settings:
+        return {}
+    return {(row["table"], row["contestant"]): row for row in results["rows"]}
+
+
+def score_cells(result: dict) -> list[str]:
+    """Return the scores of a contestant as a row of a table, for the screen and for the page."""
+    if "mse" not in result:
+        return [result["contestant"], "", "", "", "", result["note"]]
+    coverage = f"{result['coverage']:.1%}" if "coverage" in result else ""
+    return [
+        result["contestant"],
+        f"{result['mse']:.4f}",
+        f"{result['log_likelihood']:.4f}",
+        coverage,
+        f"{result['seconds']:.1f}",
+        result["note"],
+    ]

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.command import parser_with_data, row_of_process, screen_table
+from benchmarks.command import (
+    earlier_rows,
+    parser_with_data,
+    row_of_process,
+    score_cells,
+    screen_table,
+)
 from benchmarks.like_rows_methods import CONTESTANTS
 from benchmarks.like_rows_tables import TABLES, load
 from benchmarks.pages import SECTIONS
@@ -42,7 +48,7 @@ def main() -> None:
         for contestant in arguments.contestants:
             result = run(name, contestant, arguments)
             rows[name, contestant] = result
-            shown.add_row(*cells(result))
+            shown.add_row(*score_cells(result))
             # Written after every contestant, as each can take minutes.
             ordered = [rows[t, c] for t in TABLES for c in CONTESTANTS if (t, c) in rows]
             write_results(arguments.output, {"settings": settings, "rows": ordered})
@@ -65,16 +71,6 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def earlier_rows(path: Path, settings: dict) -> dict[tuple[str, str], dict]:
-    """Return the rows of an earlier run with the same settings, so that one contestant can be run again."""
-    if not path.exists():
-        return {}
-    results = json.loads(path.read_text())
-    if results["settings"] != settings:
-        return {}
-    return {(row["table"], row["contestant"]): row for row in results["rows"]}
-
-
 def run(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
     """Run a contestant in a process of its own; where there are no scores, a note in its row says why."""
     options = ["--seed", str(arguments.seed), "--data", str(arguments.data.resolve())]
@@ -94,26 +90,11 @@ def row(name: str, contestant: str, arguments: argparse.Namespace) -> dict:
     return scores | {"seconds": time.process_time() - began}
 
 
-def cells(result: dict) -> list[str]:
-    """Return a row of the table, for the screen and for the page."""
-    if "mse" not in result:
-        return [result["contestant"], "", "", "", "", result["note"]]
-    coverage = f"{result['coverage']:.1%}" if "coverage" in result else ""
-    return [
-        result["contestant"],
-        f"{result['mse']:.4f}",
-        f"{result['log_likelihood']:.4f}",
-        coverage,
-        f"{result['seconds']:.1f}",
-        result["note"],
-    ]
-
-
 def markdown(results: dict) -> str:
     """Return the tables of the page, one for each table of data."""
     parts = []
     for name in dict.fromkeys(result["table"] for result in results["rows"]):
-        rows = [cells(result) for result in results["rows"] if result["table"] == name]
+        rows = [score_cells(result) for result in results["rows"] if result["table"] == name]
         parts += [f"{name[0].upper()}{name[1:]}:", table(HEADINGS, rows)]
     n_rows = results["settings"]["rows"]
     return "\n\n".join([*parts, f"Every table has at most {n_rows:,} rows."])

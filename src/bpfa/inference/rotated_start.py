@@ -7,6 +7,7 @@ the fourth powers of the weights largest (varimax, applied to the weights of the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
@@ -26,7 +27,7 @@ from bpfa.inference.starts import (
 from bpfa.model.posterior import GlobalPosterior
 from bpfa.model.priors import Priors
 
-__all__ = ["most_unequal_rotation", "rotated_posterior"]
+__all__ = ["ascended_rotation", "most_unequal_rotation", "rotated_posterior"]
 
 # The most iterations of the factor analysis.
 MAX_ITERATIONS = 50
@@ -107,12 +108,25 @@ def most_unequal_rotation(weights: Array) -> Array:
     array([[0.8, 0.6],
            [0.6, 0.8]])
     """
+    return ascended_rotation(lambda rotated: weights.T @ (rotated**2 * rotated), weights, MAX_ROTATIONS)
+
+
+def ascended_rotation(gradient: Callable[[Array], Array], weights: Array, most: int) -> Array:
+    """Return a rotation of weights that makes a convex criterion of the rotated weights largest.
+
+    Parameters
+    ----------
+    gradient : callable
+        Returns the gradient of the criterion with respect to the rotation, given the rotated weights.
+    weights : array, shape (n_rows, n_factors)
+    most : int
+        Largest number of iterations.
+    """
     rotation = np.eye(weights.shape[1])
     criterion = 0.0
-    for _ in range(MAX_ROTATIONS):
-        rotated = weights @ rotation
-        # The orthogonal matrix nearest to the gradient increases the criterion (the fourth power is convex).
-        left, singular, right = np.linalg.svd(weights.T @ (rotated**2 * rotated))
+    for _ in range(most):
+        # The orthogonal matrix nearest to the gradient increases a convex criterion.
+        left, singular, right = np.linalg.svd(gradient(weights @ rotation))
         rotation = left @ right
         if singular.sum() <= criterion * (1 + ROTATION_TOLERANCE):
             break

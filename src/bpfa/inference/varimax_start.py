@@ -15,6 +15,7 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import Rows
 from bpfa.inference.factor_analysis import FactorAnalysis, row_sample
+from bpfa.inference.rotated_start import ascended_rotation
 from bpfa.inference.starts import (
     FeatureForm,
     common_posterior,
@@ -35,9 +36,8 @@ MAX_ITERATIONS = 50
 EVENLY_SPREAD = 2.8
 # The share of the rows that use such a component at the start, and any other component.
 USE_BY_ALL, USE = 0.99, 0.5
-# The rotation is iterated until its criterion grows by less than this share, at most so many times; it is
-# found from at most so many rows.
-ROTATION_TOLERANCE, MAX_ROTATIONS, MAX_ROWS = 1e-6, 300, 4096
+# The rotation is iterated at most so many times, and is found from at most so many rows.
+MAX_ROTATIONS, MAX_ROWS = 300, 4096
 
 
 def varimax_posterior(
@@ -115,18 +115,12 @@ def simple_structure(weights: Array) -> Array:
            [0.6, 0.8]])
     """
     n_factors = weights.shape[1]
-    rotation = np.eye(n_factors)
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     normalised = weights * np.sqrt(n_factors) / np.where(length > 0, length, 1.0)
-    criterion = 0.0
-    for _ in range(MAX_ROTATIONS if n_factors > 1 else 0):
-        rotated = normalised @ rotation
+
+    def gradient(rotated: Array) -> Array:
         squares = rotated * rotated
-        gradient = normalised.T @ (rotated * (squares - squares.mean(axis=0)))
-        # The orthogonal matrix nearest to the gradient increases the criterion.
-        left, singular, right = np.linalg.svd(gradient)
-        rotation = left @ right
-        if singular.sum() <= criterion * (1 + ROTATION_TOLERANCE):
-            break
-        criterion = singular.sum()
-    return rotation
+        towards: Array = normalised.T @ (rotated * (squares - squares.mean(axis=0)))
+        return towards
+
+    return ascended_rotation(gradient, normalised, MAX_ROTATIONS if n_factors > 1 else 0)
