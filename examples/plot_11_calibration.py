@@ -50,7 +50,9 @@ axis.legend()
 # An average can hide columns that are off in opposite directions. A column with 60 held-out entries has a coverage
 # that is known to 0.03 only, so look for columns that are far off.
 
-by_column = model.calibration(table, levels=(0.8,), per_column=True).set_index("column")["coverage"].sort_values()
+by_column = (
+    model.calibration(table, levels=(0.8,), per_column=True).set_index("column")["coverage"].sort_values()
+)
 figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
 axis.barh(by_column.index, by_column)
 axis.axvline(0.8, color="gray")
@@ -83,7 +85,9 @@ for axis, (name, values) in zip(axes, {"logarithms": table, "as measured": measu
     axis.hist(shares, bins=20, range=(0, 1), density=True)
     axis.axhline(1, color="gray")
     axis.set(title=name, xlabel="share of the distribution below the true value")
-    print(f"{name}: {np.mean((shares < 0.0005) | (shares > 0.9995)):.2%} of the entries beyond 99.9 % intervals")
+    print(
+        f"{name}: {np.mean((shares < 0.0005) | (shares > 0.9995)):.2%} of the entries beyond 99.9 % intervals"
+    )
 
 # %%
 # A peak in the middle means that deviations are too large for most entries, and peaks at the two ends that some
