@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def table_demo(
     written = dict(zip(TABLE_FILES, paths, strict=True))
     for name, values in (("holes.csv", holes), ("filled.csv", filled), ("std.csv", std)):
         outputs.add("FOLDER", written[name], _writer(values, names, labels))
-    outputs.add("FOLDER", written["model.bpfa"], model.save)
+    outputs.add("FOLDER", written["model.bpfa"], partial(model.save, with_rows=True))
     outputs.add("FOLDER", written["report.html"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     document = {
@@ -82,9 +83,9 @@ def tumours() -> tuple[NDArray[np.float64], list[str], RowNames]:
 
     bunch = load_breast_cancer()
     labels = np.array([f"tumour {n}" for n in range(1, len(bunch.data) + 1)], dtype=object)
-    # Measurements are positive and skewed; some are exactly zero.
+    # Measurements are positive and skewed; some are exactly zero. As many digits are used as are written.
     return (
-        np.log(bunch.data + 0.01),
+        np.log(bunch.data + 0.01).round(6),
         [str(name) for name in bunch.feature_names],
         RowNames(("tumour",), (labels,)),
     )
