@@ -20,8 +20,8 @@ PAGES = [
     for page in sorted(DOCS.rglob("*.md"))
     if page.relative_to(DOCS).parts[0] not in ("_build", "gallery", "notes", "repository")
 ]
-# A block may be preceded by a comment, which readers do not see: <!-- not run: it needs a GPU -->. Blocks with
-# the comment <!-- needs: mofapy2 --> are run where the library is installed.
+# A block may be preceded by a comment, which readers do not see: <!-- not run: it needs a GPU -->. Blocks
+# with the comment <!-- needs: mofapy2 --> are run where the library is installed.
 BLOCKS = re.compile(
     r"(?:<!-- (?:not run: (?P<reason>[^\n]+)|needs: (?P<library>\w+)) -->\n+)?"
     r"```(?P<kind>python|pycon)\n(?P<code>.*?)```",
