@@ -63,7 +63,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "doc_module": ("bpfa",),
     "backreferences_dir": None,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.by_number",
 }
 
 html_theme = "pydata_sphinx_theme"

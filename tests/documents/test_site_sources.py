@@ -21,7 +21,7 @@ def extension(monkeypatch):
     return import_module
 
 
-@pytest.mark.parametrize("name", ["public_names", "repository_pages"])
+@pytest.mark.parametrize("name", ["gallery_order", "public_names", "repository_pages"])
 def test_the_examples_of_an_extension(extension, name):
     results = doctest.testmod(extension(name))
     assert results.attempted > 0
@@ -57,5 +57,5 @@ def test_the_examples_of_the_gallery_are_executed_and_compile():
     assert len(EXAMPLES) >= 6
     for path in EXAMPLES:
         # Sphinx-Gallery executes only files of this name.
-        assert path.name.startswith("plot_")
+        assert re.match(r"plot_\d+_", path.name)
         compile(path.read_text(encoding="utf-8"), str(path), "exec")
