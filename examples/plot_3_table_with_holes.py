@@ -48,11 +48,9 @@ print(f"regressions     {error(IterativeImputer(max_iter=20, random_state=0).fit
 print(f"bpfa            {error(filled):.3f}")
 
 # %%
-# Many of these columns are nearly linear functions of others, which suits regressions of every column on all
-# others (IterativeImputer) best. They return no standard deviations, though, and take time in proportion to the
-# cube of the number of columns.
-
-# %%
+# Many of these columns are nearly linear functions of others, which also suits regressions of every column on all
+# others (IterativeImputer). As it is used here it returns no standard deviations.
+#
 # Can the intervals be believed?
 # ------------------------------
 # :meth:`~bpfa.BPFA.calibration` hides entries, predicts them, and counts how many lie inside their intervals. It

@@ -20,10 +20,15 @@ pytestmark = [
 PAGES = (
     "index.html",
     "math.html",
+    "tables.html",
+    "guides/first-steps.html",
     "guides/settings.html",
+    "guides/coming-from.html",
     "api/generated/bpfa.BPFA.html",
     "api/commands.html",
+    "gallery/index.html",
     "gallery/plot_1_inpaint.html",
+    "gallery/plot_11_calibration.html",
     "repository/benchmarks/ACCURACY.html",
 )
 

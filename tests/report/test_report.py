@@ -344,3 +344,16 @@ def test_ticks_are_few_and_within(low, high):
     found = ticks(low, high)
     assert 2 <= len(found) <= 7
     assert low - 1e-12 <= found[0] < found[-1] <= high + 1e-9 * abs(high)
+
+
+def test_a_model_is_judged_by_entries_that_only_the_truth_has():
+    truth = bpfa.draw_data(300, 6, 2, g_o=100.0, g_w=1.0, seed=0).y
+    missing = np.random.default_rng(0).random(truth.shape) < 0.2
+    holes = np.where(missing, np.nan, truth)
+    model = bpfa.BPFA(n_components=3, max_steps=60, random_state=0).fit(holes)
+    known = truth.copy()
+    known[:100] = np.where(missing[:100], np.nan, known[:100])
+    page = model_report(model, holes, title="Cells", truth=known)
+    assert f"of the variance of {missing[100:].sum():,} entries" in page
+    assert "The fit has not seen these entries" in page
+    assert "seen in the fit" in model_report(model, holes, title="Cells")

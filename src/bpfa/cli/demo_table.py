@@ -20,8 +20,6 @@ from bpfa.data import ArrayRows, RowNames
 __all__ = ["TABLE_FILES", "table_demo"]
 
 MISSING = 0.4
-# Of the entries that are left, by which the report judges the model.
-HELD_OUT = 0.05
 TABLE_FILES = ("holes.csv", "filled.csv", "std.csv", "model.bpfa", "report.html")
 """What the demo writes."""
 
@@ -40,7 +38,7 @@ def table_demo(
     size = f"{truth.shape[0]} x {truth.shape[1]}"
     messenger.note(f"{MISSING:.0%} of {size} entries are removed, and filled in by:")
     rows = ArrayRows(holes, column_names=names)
-    model = BPFA(held_out=HELD_OUT, random_state=seed, n_jobs=jobs, verbose=messenger.verbose).fit(rows)
+    model = BPFA(random_state=seed, n_jobs=jobs, verbose=messenger.verbose).fit(rows)
     mean, std = model.impute(rows, return_std=True)
     filled, std = np.asarray(mean), np.asarray(std)
     scores = {"bpfa": error(truth, filled, missing)}
@@ -50,7 +48,7 @@ def table_demo(
             scores[name] = error(truth, imputer.fit_transform(holes), missing)
     covered = float(np.mean(np.abs(filled - truth)[missing] <= 1.96 * std[missing]))
 
-    page = model_report(model, rows, title="model.bpfa")
+    page = model_report(model, rows, title="model.bpfa", truth=ArrayRows(truth, column_names=names))
     written = dict(zip(TABLE_FILES, paths, strict=True))
     for name, values in (("holes.csv", holes), ("filled.csv", filled), ("std.csv", std)):
         outputs.add("FOLDER", written[name], _writer(values, names, labels))

@@ -17,7 +17,7 @@ __all__ = ["model_report"]
 TOP_COLUMNS, MOST_COMPONENTS = 8, 200
 
 
-def model_report(model: Any, X: Any = None, *, title: str) -> str:
+def model_report(model: Any, X: Any = None, *, title: str, truth: Any = None) -> str:
     """Return a page that shows what a model has learned and, given data, how well it predicts them.
 
     Parameters
@@ -28,6 +28,8 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
         Data with the columns of the fit, for example that of the fit itself. The page then shows how much
         variance the model explains, how often its intervals are right, and where entries are missing.
     title : str
+    truth : array-like, frame, AnnData, or Rows, optional
+        The same data with some of the entries that `X` lacks; the model is then judged by these entries.
 
     Returns
     -------
@@ -50,7 +52,7 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
     from sklearn.base import clone
 
     columns = [str(name) for name in column_labels(model)]
-    predictions = None if X is None else prediction_section(model, X)
+    predictions = None if X is None else prediction_section(model, X, truth)
     return render(
         kind="model",
         title=title,

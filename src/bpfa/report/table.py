@@ -83,12 +83,15 @@ def noise_section(model: Any, columns: list[str]) -> Noise:
     return Noise(words, int(known.sum()), chart, title, _bars(share, known, columns))
 
 
-def prediction_section(model: Any, X: Any) -> Predictions:
-    """Return how well a model predicts entries of some data that are hidden from it."""
-    calibration = model.calibration(X, levels=LEVELS)
+def prediction_section(model: Any, X: Any, truth: Any = None) -> Predictions:
+    """Return how well a model predicts entries hidden from it: those that only the truth has, if it is given."""
+    hidden = None
+    if truth is not None:
+        X, hidden = truth, _observed(model, truth) & ~_observed(model, X)
+    calibration = model.calibration(X, hidden, levels=LEVELS)
     label, n_entries = calibration["entries"][0], int(calibration["n_entries"][0])
-    share = model.variance_explained(X)["variance_explained"][1]
-    by_column = model.variance_explained(X, per_column=True).query("entries == @label")
+    share = model.variance_explained(X, hidden)["variance_explained"][1]
+    by_column = model.variance_explained(X, hidden, per_column=True).query("entries == @label")
     explained = by_column["variance_explained"].to_numpy()
     enough = np.isfinite(explained) & (by_column["n_entries"].to_numpy() >= LEAST_ENTRIES)
     title = "Variance explained"
@@ -107,6 +110,11 @@ def prediction_section(model: Any, X: Any) -> Predictions:
             f"95% intervals cover, {label}": f"{covered:.1%}",
         },
     )
+
+
+def _observed(model: Any, X: Any) -> NDArray[np.bool_]:
+    """Return which entries of some data are observed."""
+    return np.concatenate([batch.observed for batch in sequential(rows_like_those_of_the_fit(model, X))])
 
 
 def _words_on_predictions(label: str, n_entries: int, share: float, covered: float) -> str:
