@@ -84,7 +84,7 @@ def noise_section(model: Any, columns: list[str]) -> Noise:
 
 
 def prediction_section(model: Any, X: Any, truth: Any = None) -> Predictions:
-    """Return how well a model predicts entries hidden from it: those that only the truth has, if it is given."""
+    """Return how well a model predicts entries hidden from it: those that only the truth has, if given."""
     hidden = None
     if truth is not None:
         X, hidden = truth, _observed(model, truth) & ~_observed(model, X)
