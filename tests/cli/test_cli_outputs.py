@@ -62,6 +62,21 @@ def test_a_failed_rename_takes_back_what_was_placed(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_names_the_file_and_not_its_temporary_copy(tmp_path):
+    path = tmp_path / "a.txt"
+    outputs = claimed(False, path)
+
+    def full(temporary):
+        temporary.write_text("half")
+        raise OSError(f"{temporary}: not written: No space left on device")
+
+    outputs.add("OUT", path, full)
+    with pytest.raises(OSError) as caught:
+        outputs.write()
+    assert str(caught.value) == f"{path}: not written: No space left on device"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_existing_files_need_force(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")

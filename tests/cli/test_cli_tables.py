@@ -4,6 +4,7 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from cli_run import refused, runner
 from scipy import sparse
 
 import bpfa
+import bpfa.estimator.storage
 import bpfa.fitting.history
 from bpfa.cli.signals import interrupted_by_signals
 
@@ -276,6 +278,35 @@ def test_interrupted_and_resumed(run, folder, monkeypatch):
     np.testing.assert_array_equal(bpfa.BPFA.load("m.bpfa").components_, straight.components_)
 
 
+@pytest.mark.parametrize("full", ["c.bpfa", "both"])
+def test_interrupted_where_the_checkpoint_cannot_be_saved(run, folder, monkeypatch, full):
+    """The disk of the checkpoint is full: the steps are saved as MODEL, unless its disk is full too."""
+    add, save = bpfa.fitting.history.History.add, bpfa.estimator.storage.save_file
+
+    def interrupt(history, *arguments):
+        add(history, *arguments)
+        if len(history) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def no_space(arrays, path, **options):
+        if full == "both" or "c.bpfa" in Path(path).name:
+            raise OSError(28, "No space left on device", str(path))
+        save(arrays, path, **options)
+
+    monkeypatch.setattr(bpfa.fitting.history.History, "add", interrupt)
+    monkeypatch.setattr(bpfa.estimator.storage, "save_file", no_space)
+    ran = run("fit", "t.npy", "m.bpfa", "--checkpoint", "c.bpfa", *SMALL)
+    assert ran.status == 130
+    assert "checkpoint not saved" in ran.err
+    assert not (folder / "c.bpfa").exists()
+    if full == "both":
+        assert "the 5 steps of the fit are lost" in ran.err
+        assert not (folder / "m.bpfa").exists()
+    else:
+        assert "not finished; the model after 5 steps is in m.bpfa" in ran.err
+        assert bpfa.BPFA.load("m.bpfa").n_steps_ == 5
+
+
 @pytest.mark.parametrize("option", ["MODEL", "--checkpoint"])
 @pytest.mark.parametrize("damaged", [True, False])
 def test_force_replaces_models_even_if_they_are_damaged(run, folder, option, damaged):
@@ -322,7 +353,7 @@ def test_signals_save_as_ctrl_c_does(run, folder, monkeypatch, name, status):
         signal.signal(number, before)
     assert ran.status == status
     assert "saved in c.bpfa" in ran.err
-    assert "no output was written" in ran.err
+    assert "no finished output was written" in ran.err
     assert not (folder / "m.bpfa").exists()
     assert bpfa.BPFA.load("c.bpfa").n_steps_ == 5
     assert run(*command, "--resume").status == 0
