@@ -36,8 +36,8 @@ CHANGES = (
     {"reach": 20},
     {"n_iterations": 2},
     {"n_iterations": 8},
-    {"floor": 2e-4},
-    {"floor": 2e-3},
+    {"floor_share": 0.002},
+    {"floor_share": 0.02},
     {"stride": 2},
 )
 

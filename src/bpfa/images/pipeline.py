@@ -27,7 +27,7 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
-from bpfa.images.noise import choose_noise, warn_of_correlation
+from bpfa.images.noise import channel_noise, choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
@@ -345,7 +345,7 @@ def refine_by_groups(
     refined = refine(
         canvas,
         restored,
-        np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
+        channel_noise(canvas.values, canvas.observed, float(model.posterior_.noise_std) ** 2),
         plan.groups,
         backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
