@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
@@ -340,12 +341,12 @@ def refine_by_groups(
     fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
 
     def restore(changed: Canvas) -> Restored:
-        return restore_from_model(changed, fewer_draws, model)
+        return restore_from_model(changed, fewer_draws, _relearned(model, changed, plan))
 
     refined = refine(
         canvas,
         restored,
-        channel_noise(canvas.values, canvas.observed, float(model.posterior_.noise_std) ** 2),
+        _noise_variances(canvas, float(model.posterior_.noise_std) ** 2),
         plan.groups,
         backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
@@ -359,6 +360,22 @@ def refine_by_groups(
             f"interrupted: the picture is that of {refined.n_rounds} rounds of grouping", stacklevel=2
         )
     return refined
+
+
+def _noise_variances(canvas: Canvas, learned: float) -> Array:
+    """Return the variance of the noise of each channel, given what the dictionary has learned."""
+    if canvas.stabiliser is None:
+        return channel_noise(canvas.values, canvas.observed, learned)
+    # Where there are hardly any counts, stabilised noise is smaller than elsewhere.
+    return np.full(canvas.values.shape[3], learned)
+
+
+def _relearned(model: BPFA, changed: Canvas, plan: RestorationPlan) -> BPFA:
+    """Return a dictionary of a noisier picture, which has forgotten the noise of the picture itself."""
+    patches = changed.patches(plan.patch_size)
+    if not plan.noisy or patches.n_rows < model.settings_.batch_size:
+        return model
+    return continued(model, patches, defaults.RELEARNING_STEPS, least_step=defaults.RELEARNING_STEP)
 
 
 def _patch_algorithm(model: BPFA) -> Algorithm:

@@ -60,9 +60,9 @@ class GroupPlan:
     separate_channels: bool = False
 
 
-CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 4e-4, 10.0, 5, 8)
+CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 1e-4, 10.0, 5, 8)
 """For pictures whose observed pixels are taken as they are."""
-NOISY = GroupPlan((7, 7), 3, 25, 1, 50, 4e-5, 0.005, 3, 4)
+NOISY = GroupPlan((7, 7), 3, 32, 1, 40, 4e-5, 0.005, 3, 6)
 """For noisy pictures."""
 
 
