@@ -11,7 +11,7 @@ from bpfa.images.noise import channel_noise
 @pytest.fixture(scope="module")
 def waves():
     """A picture of which one half is flat and the other one a fine texture."""
-    y, x = np.indices((128, 128))
+    x = np.indices((128, 128))[1]
     texture = 30 * np.random.default_rng(5).normal(size=(128, 128))
     return (x / 4 + np.where(x < 64, 0, texture))[None, :, :, None]
 
