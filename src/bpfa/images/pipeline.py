@@ -375,7 +375,9 @@ def _relearned(model: BPFA, changed: Canvas, plan: RestorationPlan) -> BPFA:
     patches = changed.patches(plan.patch_size)
     if not plan.noisy or patches.n_rows < model.settings_.batch_size:
         return model
-    return continued(model, patches, defaults.RELEARNING_STEPS, least_step=defaults.RELEARNING_STEP)
+    # Not more steps than the dictionary was trained for: it must not become better than it.
+    n_steps = min(defaults.RELEARNING_STEPS, model.n_steps_)
+    return continued(model, patches, n_steps, least_step=defaults.RELEARNING_STEP)
 
 
 def _patch_algorithm(model: BPFA) -> Algorithm:

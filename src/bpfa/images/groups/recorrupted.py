@@ -10,6 +10,7 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.images.canvas import Canvas
+from bpfa.images.groups.verdict import best_weight
 
 __all__ = ["NoisierCopy", "can_be_checked", "middle_of", "recorrupted", "trusted_weight"]
 
@@ -17,8 +18,8 @@ __all__ = ["NoisierCopy", "can_be_checked", "middle_of", "recorrupted", "trusted
 ADDED = 0.5
 # Largest height and width of the part of the picture that is checked. It is in the middle.
 LARGEST = 256
-# Groups keep their weight unless it is found to be less than this by so many standard errors.
-LEAST_WEIGHT, DOUBT = 0.8, 2.0
+# Groups keep their weight unless less than this is found to be better.
+KEPT_WEIGHT = 0.8
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ def _divided_counts(canvas: Canvas, generator: np.random.Generator) -> NoisierCo
 def trusted_weight(other: Array, dictionary: Array, groups: Array) -> float:
     """Return the weight of the groups: 1, unless a smaller one is clearly better.
 
-    The squared error of dictionary + rho (groups - dictionary) is a parabola in rho. If its minimum is below
-    LEAST_WEIGHT by more than two standard errors, it is the weight.
+    The weight with the least squared error is a regression coefficient, combined with what is usual for
+    pictures. If it is below KEPT_WEIGHT, it is the weight.
 
     Parameters
     ----------
@@ -149,11 +150,5 @@ def trusted_weight(other: Array, dictionary: Array, groups: Array) -> float:
     >>> trusted_weight(truth + noise[0], truth + 0.2 * noise[1], truth + noise[2]) < 0.1
     True
     """
-    difference = groups - dictionary
-    square = float(difference @ difference)
-    if square == 0:
-        return 1.0
-    slope = float(difference @ (other - dictionary)) / square
-    residual = other - dictionary - slope * difference
-    error = float(np.sqrt(difference**2 @ residual**2)) / square
-    return 1.0 if slope + DOUBT * error >= LEAST_WEIGHT else max(slope, 0.0)
+    best = best_weight(other, dictionary, groups)
+    return 1.0 if best is None or best >= KEPT_WEIGHT else best
