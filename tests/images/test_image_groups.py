@@ -12,7 +12,6 @@ from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.registry import BACKENDS
 from bpfa.images import denoise, inpaint
-from bpfa.images.canvas import Canvas
 from bpfa.images.groups import refine
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import plan_groups
