@@ -25,7 +25,7 @@ __all__ = ["Refined", "refine"]
 
 # Rounds end when the squared error of the hidden pixels falls by less than this share of it, and rounds on a
 # noisy picture when the picture changes by less than this share of its deviation.
-LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
+LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.04
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
 LAST_ROUNDS = 4
 # Groups with a smaller weight than this are left out.
