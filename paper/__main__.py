@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bpfa.backends.registry import check_device
 from experiments import DATA
 from experiments.cells import Context, Store
 from experiments.runs import planned_minutes, run_and_report, to_run
@@ -37,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the experiments that are asked for, write the page, and return the exit status."""
     given = parse(arguments)
     console = Console(soft_wrap=True, highlight=False)
-    options = Options(given.scale, given.minutes, given.budget)
+    options = Options(given.scale, given.budget)
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
-    context = Context(given.data.resolve(), output.resolve())
+    context = Context(given.data.resolve(), output.resolve(), check_device(given.device))
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
     if len(names) > 1:
         announce([NAMES[name] for name in names], options, context, given, console)
@@ -75,7 +76,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1,
         help="how many cells run at a time, with one thread each (default: as many as there are cores)",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=float, help="cytof: minutes of training for each method (10)")
+    parser.add_argument(
+        "--device", default="cpu",
+        help="where the experiments on real data run: cpu (default), or cuda for a GPU; the others need none",
+    )  # fmt: skip
     parser.add_argument(
         "--budget", type=float, help="synthetic: minutes for the repetitions at full size (30)"
     )
@@ -106,6 +110,8 @@ def run_experiment(
 ) -> int:
     """Run the cells of an experiment that are not stored yet; return how many of them failed."""
     store = Store(results_path(context.output, experiment))
+    if not experiment.on_device:
+        context = context._replace(device="cpu")
     cells = experiment.cells(options)
     store.plan([cell.name for cell in cells])
     return run_and_report(

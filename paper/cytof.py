@@ -8,14 +8,20 @@ from typing import Any
 from experiments.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
-from paper.matrices import cell, order_claims, reached, results_of, results_table, run
+from paper.matrices import cells_of, run
 from paper.methods import LABELS, METHODS
 
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"features": 500, "minutes": 10.0, "rows": None, "scored": 5000},
-    "quick": {"features": 500, "minutes": 0.15, "rows": 20_000, "scored": 1000},
-    "tiny": {"features": 8, "minutes": 0.001, "rows": 200, "scored": 50},
-}
+    "full": {
+        "features": 500, "steps": (250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000), "rows": None,
+        "validated": 1500, "scored": 3000, "seeds": 3,
+    },
+    "quick": {
+        "features": 500, "steps": (125, 250, 500), "rows": 20_000, "validated": 100, "scored": 200,
+        "seeds": 1,
+    },
+    "tiny": {"features": 8, "steps": (2, 4), "rows": 200, "validated": 25, "scored": 50, "seeds": 2},
+}  # fmt: skip
 PAPER_TOTALS = dict(zip(METHODS, (-1.1e6, -9.6e5, -9.4e5, -3.8e5, -3.2e5), strict=True))
 PAPER_ENTRIES = 532_000 * 40 * 0.05
 PAPER = {method: total / PAPER_ENTRIES for method, total in PAPER_TOTALS.items()}
@@ -23,10 +29,7 @@ PAPER = {method: total / PAPER_ENTRIES for method, total in PAPER_TOTALS.items()
 
 
 def cells(options: Options) -> list[Cell]:
-    size = SIZES[options.scale]
-    minutes = size["minutes"] if options.minutes is None else options.minutes
-    shared = {name: size[name] for name in ("features", "rows", "scored")}
-    return [cell("cytometry", method, seconds=60 * minutes, **shared) for method in (*METHODS, "defaults")]
+    return cells_of("cytometry", SIZES[options.scale])
 
 
 def section(records: list[Record], figures: Path) -> Section:

@@ -18,8 +18,6 @@ class Options(NamedTuple):
 
     scale: Scale = "full"
     """"tiny" is for the tests: it only shows that everything runs."""
-    minutes: float | None = None
-    """Minutes of training for each method on the mass cytometry."""
     budget: float | None = None
     """Minutes for the repetitions of the synthetic experiment at its full size."""
 
@@ -56,6 +54,8 @@ class Experiment:
     """A function from the records and the folder for figures to the section."""
     budgets: Callable[[Options], dict[str, float]] = field(default=lambda options: {})
     """Group of cells -> minutes that it may take."""
+    on_device: bool = False
+    """Whether its cells can run on a GPU; all others run on the CPU."""
 
 
 def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.cells import Cell, Record
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
-from paper.matrices import cell, order_claims, reached, results_of, results_table, run
+from paper.matrices import cells_of, run
 from paper.methods import METHODS
 
 DATASETS = {
@@ -17,20 +17,20 @@ DATASETS = {
     "CCLE": "an excerpt of CCLE itself (1,000 genes x 500 cell lines)",
 }
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"features": 500, "seconds": {"TCGA": 75.0, "CCLE": 30.0}, "rows": None, "scored": 500},
-    "quick": {"features": 500, "seconds": {"TCGA": 6.0, "CCLE": 4.0}, "rows": 4000, "scored": 100},
-    "tiny": {"features": 8, "seconds": {"TCGA": 0.05}, "rows": 60, "scored": 20},
-}
+    "full": {
+        "features": 500, "steps": (64, 125, 250, 500, 1000, 2000), "rows": None, "validated": 150,
+        "scored": 300, "seeds": 3,
+    },
+    "quick": {
+        "features": 500, "steps": (25, 50, 100), "rows": 4000, "validated": 10, "scored": 20, "seeds": 1,
+    },
+    "tiny": {"features": 8, "steps": (2, 4), "rows": 60, "validated": 10, "scored": 20, "seeds": 2},
+}  # fmt: skip
 
 
 def cells(options: Options) -> list[Cell]:
-    size = SIZES[options.scale]
-    shared = {name: size[name] for name in ("features", "rows", "scored")}
-    return [
-        cell(dataset, method, seconds=seconds, **shared)
-        for dataset, seconds in size["seconds"].items()
-        for method in (*METHODS, "defaults")
-    ]
+    names = ("TCGA",) if options.scale == "tiny" else tuple(DATASETS)
+    return [cell for name in names for cell in cells_of(name, SIZES[options.scale])]
 
 
 def section(records: list[Record], figures: Path) -> Section:

@@ -1,0 +1,115 @@
+"""The mean-field kinds by gradient ascent, as the paper ran them, beside our coordinate ascent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bpfa import ArrayRows, Schedule, algorithm
+from bpfa._support.philox import Stream
+from bpfa.backends.numpy import Gibbs
+from bpfa.data import Rows, ShuffledEpochs
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
+from bpfa.inference.starts import gibbs_posterior, random_posterior
+from bpfa.inference.svi import svi
+from bpfa.model.posterior import GlobalPosterior
+from experiments.cells import Cell, Context, Record
+from experiments.measure import climb, rounded
+from experiments.pictures import PictureTask
+from paper.experiment import Claim, Experiment, Options, Section
+from paper.gradient import ClimbingMeanField, ClimbingSpikeSlab
+from paper.matrices import FILES, Judges, load
+from paper.methods import MEAN_FIELD_KINDS
+from paper.picture_ladders import JudgedPicture
+from paper.pictures import BATCH
+
+CLIMBING: dict[str, Any] = {"MeanField": ClimbingMeanField, "SpikeSlab": ClimbingSpikeSlab}
+WAYS: dict[str, dict[str, Any]] = {
+    "coordinate ascent, 10 sweeps": {},
+    "gradient from the middle, 20 steps": {"start": "middle", "n_steps": 20},
+    "gradient from the middle, 100 steps": {"start": "middle", "n_steps": 100},
+    "gradient from random, 20 steps": {"start": "random", "n_steps": 20},
+    "gradient from random, 100 steps": {"start": "random", "n_steps": 100},
+}
+"""How the local bound is climbed: by our updates, or by gradient ascent from two starts."""
+PICTURE = PictureTask("house", 0.2, 0.0)
+SIZES: dict[str, dict[str, Any]] = {
+    "full": {
+        "seeds": 3,
+        "house": {"features": 250, "steps": 500, "side": 256, "stride": 4, "draws": 8},
+        "cytometry": {"features": 500, "steps": 500, "rows": None, "validated": 10, "scored": 1000},
+    },
+    "quick": {
+        "seeds": 1,
+        "house": {"features": 100, "steps": 20, "side": 128, "stride": 8, "draws": 2},
+        "cytometry": {"features": 100, "steps": 20, "rows": 5000, "validated": 10, "scored": 50},
+    },
+    "tiny": {
+        "seeds": 1,
+        "cytometry": {"features": 6, "steps": 2, "rows": 60, "validated": 10, "scored": 20},
+    },
+}  # fmt: skip
+TASKS = {"house": "House from 20 % of its pixels (PSNR over missing pixels, dB)", "cytometry": "Mass cytometry"}
+
+
+def cells(options: Options) -> list[Cell]:
+    size = SIZES[options.scale]
+    found = []
+    for task in TASKS.keys() & size.keys():
+        for seed in range(size["seeds"]):
+            ways = [("gibbs-ssvi", "coordinate ascent, 10 sweeps")]
+            ways += [(method, way) for method in MEAN_FIELD_KINDS for way in WAYS]
+            found += [_cell(task, method, way, seed, size[task]) for method, way in ways]
+    return found
+
+
+def _cell(task: str, method: str, way: str, seed: int, size: dict[str, Any]) -> Cell:
+    settings = {"task": task, "method": method, **WAYS[way], **size, "seed": seed}
+    entries = BATCH * size["features"]
+    expected = 5 + size["steps"] * (0.008 + 1.2e-7 * entries * settings.get("n_steps", 0))
+    needs = PICTURE.file if task == "house" else FILES["cytometry"].file
+    return Cell(f"{task}/{method}/{way}/{seed}".replace(", ", "/"), settings, expected, needs=needs)
+
+
+def chosen_algorithm(settings: dict[str, Any]) -> Algorithm:
+    """Return the method with the optimiser of a cell."""
+    method = settings["method"]
+    if "start" not in settings:
+        return algorithm(method, n_jobs=1)
+    view, kind = ALGORITHMS[method]
+    return Algorithm(method, view, CLIMBING[kind](settings["n_steps"], settings["start"]), "numpy")
+
+
+def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Train a method with one optimiser, which also predicts, and score it after the last step."""
+    chosen = chosen_algorithm(settings)
+    if settings["task"] == "house":
+        judged = JudgedPicture({**PICTURE._asdict(), **settings}, context)
+        posterior = trained(judged.rows, chosen, settings, gibbs_start=True)
+        score = judged.scores(judged.restored(posterior, chosen, settings["draws"]))["missing"]
+    else:
+        values, hidden = load({**settings, "dataset": "cytometry"}, context)
+        posterior = trained(ArrayRows(values, hidden), chosen, settings, gibbs_start=False)
+        score = Judges(values, hidden, settings).scores(posterior, chosen)["log_likelihood"]
+    return {
+        "score": rounded(score),
+        "noise_std": rounded(posterior.noise_std),
+        "active": posterior.n_active(),
+    }
+
+
+def trained(
+    rows: Rows, chosen: Algorithm, settings: dict[str, Any], *, gibbs_start: bool
+) -> GlobalPosterior:
+    """Return the posterior after the steps of a cell."""
+    stream, K, steps = Stream.from_seed(settings["seed"]), settings["features"], settings["steps"]
+    start = random_posterior(rows, K, seed=stream)
+    if gibbs_start:
+        local = algorithm("gibbs", n_jobs=1).local
+        assert isinstance(local, Gibbs)
+        start = gibbs_posterior(rows, K, seed=stream, local=local)
+    visits = ShuffledEpochs(BATCH, stream)
+    training = svi(rows, start, chosen, visits=visits, n_steps=None, schedule=Schedule(), stream=stream)
+    (rung,) = climb(training, [steps])
+    posterior: GlobalPosterior = rung.posterior
+    return posterior
