@@ -19,7 +19,8 @@ from paper.picture_tables import (
     reached,
     select,
 )
-from paper.pictures import PICTURES, cell, run
+from paper.picture_ladders import cells_of, run
+from paper.pictures import PICTURES, cell
 
 OBSERVED, NOISE = 0.5, 15.0
 PAPER = {
@@ -41,7 +42,7 @@ def cells(options: Options) -> list[Cell]:
                 show = drawn and init == "gibbs" and method in ("gibbs-ssvi", "mf-ssvi")
                 found.append(cell(options, task, method, init, curve=drawn, show=show))
         found += [cell(options, task, method) for method in ("defaults", "cubic")]
-    return found
+    return found + cells_of(options, OBSERVED, NOISE, FIGURE)
 
 
 def section(records: list[Record], figures: Path) -> Section:

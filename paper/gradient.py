@@ -8,85 +8,115 @@ which is taken back. This is plain gradient ascent at its most favourable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
 
-from bpfa._support.philox import RowDraws
 from bpfa.backends.numpy import MeanField, SpikeSlab
 from bpfa.data import Batch
 from bpfa.model.local import LocalPosterior, RowStart
 from bpfa.model.view import GlobalView
-from experiments import Array
 
-STARTS = {"middle": "theta = 1/2, m = 0", "random": "theta uniform, m from the prior"}
+STARTS = {"middle": "theta = 1/2 and m = 0", "random": "theta uniform and m from its prior"}
 FIRST_SIZE, LONGER, SHORTER = 0.05, 1.5, 0.3
-# theta and kappa stay where their logarithms are finite.
-LEAST = 1e-9
+# The log odds of theta and log kappa stay where both can be computed with.
+LARGEST_ODDS, LARGEST_LOG = 20.0, 25.0
 
 
 class Climber(NamedTuple):
-    """The parameters of q without bounds: the log odds of theta, m, and log kappa, each rows x features."""
+    """The parameters of q without bounds: the log odds of theta, m, and log kappa, each rows x features.
 
-    odds: Array
-    m: Array
-    log_kappa: Array
+    Arrays are those of NumPy or of CuPy.
+    """
 
-    def posterior(self) -> LocalPosterior:
-        """Return the local posterior with these parameters."""
-        theta = np.clip(expit(self.odds), LEAST, 1 - LEAST)
-        return LocalPosterior(theta, self.m, np.exp(self.log_kappa))
+    odds: Any
+    m: Any
+    log_kappa: Any
 
-    def moved(self, gradient: Climber, size: Array) -> Climber:
+    def moved(self, slope: Climber, size: Any) -> Climber:
         """Return the parameters after a step of this size, one for each row."""
-        return Climber(*(value + size[:, None] * slope for value, slope in zip(self, gradient, strict=True)))
-
-    def where(self, chosen: Array, other: Climber) -> Climber:
-        """Return these parameters in the chosen rows, and others elsewhere."""
-        return Climber(*(np.where(chosen[:, None], a, b) for a, b in zip(self, other, strict=True)))
-
-
-def gradient_of(method: Any, view: GlobalView, batch: Batch, q: LocalPosterior) -> Climber:
-    """Return the gradient of the local bound of `MeanField` or `SpikeSlab` in the parameters of a climber."""
-    phi2 = batch.observed @ (view.phi**2).T
-    s = batch.observed @ (view.phi**2 + view.v).T
-    residual = batch.values - (q.x @ view.phi) * batch.observed
-    c = residual @ view.phi.T + q.x * phi2
-    theta, m, variance = q.theta, q.m, 1 / q.kappa
-    # In spike and slab, the terms of a weight count as far as its feature is on.
-    counts = theta if method.has_idle_weights else 1.0
-    in_theta = view.logit + view.g_o * (m * c - (m**2 + variance) * s / 2) - logit(theta)
-    if method.has_idle_weights:
-        in_theta = in_theta + (np.log(view.g_w * variance) + 1 - view.g_w * (m**2 + variance)) / 2
-    in_m = view.g_o * theta * (c - m * s) - counts * view.g_w * m
-    in_variance = -view.g_o * theta * s / 2 + counts * (q.kappa - view.g_w) / 2
-    return Climber(theta * (1 - theta) * in_theta, in_m, -variance * in_variance)
+        odds, m, log_kappa = (value + size[:, None] * rise for value, rise in zip(self, slope, strict=True))
+        return Climber(
+            odds.clip(-LARGEST_ODDS, LARGEST_ODDS), m, log_kappa.clip(-LARGEST_LOG, LARGEST_LOG)
+        )
 
 
-def climbed(method: Any, view: GlobalView, batch: Batch, start: Climber, n_steps: int) -> LocalPosterior:
-    """Return the local posterior after `n_steps` steps; the bound of no row ever falls."""
-    here, size = start, np.full(len(batch), FIRST_SIZE)
-    q = here.posterior()
-    bound = method.bound(view, batch, q)
-    slope = gradient_of(method, view, batch, q)
+@dataclass(frozen=True)
+class LocalBound:
+    """The local bound of `MeanField` or `SpikeSlab` for some rows, and its gradient.
+
+    Parameters
+    ----------
+    view : GlobalView
+    batch : Batch
+    idle : bool
+        Whether q(w) is the prior where z = 0, as in spike and slab.
+    xp : module
+        NumPy or CuPy.
+    """
+
+    view: GlobalView
+    batch: Batch
+    idle: bool
+    xp: Any = np
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        """Return y, o, phi, logit, sum_d o phi^2 and sum_d o (phi^2 + v)."""
+        xp, view = self.xp, self.view
+        y, o = xp.asarray(self.batch.values, float), xp.asarray(self.batch.observed, float)
+        phi, logit = xp.asarray(view.phi), xp.asarray(view.logit)
+        v = xp.broadcast_to(xp.asarray(view.v), phi.shape)
+        return y, o, phi, logit, o @ (phi**2).T, o @ (phi**2 + v).T
+
+    def and_slope(self, here: Climber) -> tuple[Any, Climber]:
+        """Return the bound of every row, up to a constant, and its gradient in the parameters."""
+        xp, g_o, g_w = self.xp, self.view.g_o, self.view.g_w
+        y, o, phi, logit, phi2, s = self._arrays
+        odds, m, log_kappa = here
+        theta, variance = 1 / (1 + xp.exp(-odds)), xp.exp(-log_kappa)
+        x, second = theta * m, m**2 + variance
+        residual = y - (x @ phi) * o
+        # Minus twice the divergence of q(w) from the prior; in spike and slab it counts as far as z = 1.
+        weight = np.log(g_w) - log_kappa + 1 - g_w * second
+        counts = theta if self.idle else 1.0
+        # log theta = -log(1 + e^-odds), log(1 - theta) = log theta - odds
+        entropy = xp.logaddexp(0.0, -odds) + (1 - theta) * odds
+        squared_error = (residual**2).sum(axis=1) + (theta * second * s - x**2 * phi2).sum(axis=1)
+        bound = (theta * logit + entropy + counts * weight / 2).sum(axis=1) - g_o / 2 * squared_error
+        c = residual @ phi.T + x * phi2
+        in_theta = logit + g_o * (m * c - second * s / 2) - odds + (weight / 2 if self.idle else 0.0)
+        in_m = g_o * theta * (c - m * s) - counts * g_w * m
+        in_variance = (counts * (1 / variance - g_w) - g_o * theta * s) / 2
+        return bound, Climber(theta * (1 - theta) * in_theta, in_m, -variance * in_variance)
+
+
+def climbed(bound_of: LocalBound, here: Climber, n_steps: int) -> Climber:
+    """Return the parameters after `n_steps` steps; the bound of no row ever falls."""
+    xp = bound_of.xp
+    size = xp.full(len(here.m), FIRST_SIZE)
+    bound, slope = bound_of.and_slope(here)
     for _ in range(n_steps):
         tried = here.moved(slope, size)
-        q_tried = tried.posterior()
-        found = method.bound(view, batch, q_tried)
-        better = np.isfinite(found) & (found >= bound)
-        here, bound = tried.where(better, here), np.where(better, found, bound)
-        size = size * np.where(better, LONGER, SHORTER)
-        slope = gradient_of(method, view, batch, here.posterior())
-    return here.posterior()
+        found, slope_there = bound_of.and_slope(tried)
+        better = found >= bound
+        bound = xp.where(better, found, bound)
+        size = size * xp.where(better, LONGER, SHORTER)
+        rows = better[:, None]
+        here = Climber(*(xp.where(rows, new, old) for new, old in zip(tried, here, strict=True)))
+        slope = Climber(*(xp.where(rows, new, old) for new, old in zip(slope_there, slope, strict=True)))
+    return here
 
 
 @dataclass(frozen=True)
 class _Climbing:
-    """What the two methods share: where they start, and how many steps they take."""
+    """What the two methods share: how many steps they take, where these start, and the array module."""
 
     n_steps: int = 20
     start: str = "middle"
+    xp: Any = np
+    has_idle_weights: ClassVar[bool]
 
     def fit(self, view: GlobalView, batch: Batch, start: RowStart = None) -> LocalPosterior:
         """Return the local posterior that gradient ascent reaches; a row starts anew at every visit."""
@@ -95,9 +125,11 @@ class _Climbing:
         if self.start == "random":
             rng = np.random.default_rng([int(batch.ids[0]), len(batch)])
             odds, m = rng.logistic(size=shape), rng.normal(size=shape) / np.sqrt(view.g_w)
-        here = Climber(odds, m, np.full(shape, np.log(view.g_w)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return climbed(self, view, batch, here, self.n_steps)
+        kappa = np.full(shape, np.log(view.g_w))
+        here = Climber(*(self.xp.asarray(value) for value in (odds, m, kappa)))
+        found = climbed(LocalBound(view, batch, self.has_idle_weights, self.xp), here, self.n_steps)
+        odds, m, log_kappa = (value if self.xp is np else value.get() for value in found)
+        return LocalPosterior(1 / (1 + np.exp(-odds)), m, np.exp(log_kappa))
 
 
 class ClimbingMeanField(_Climbing, MeanField):

@@ -26,7 +26,8 @@ from paper.picture_tables import (
     speed_table,
     triple,
 )
-from paper.pictures import PICTURES, SLOW, STARTS, cell, run
+from paper.picture_ladders import cells_of, run
+from paper.pictures import PICTURES, SLOW, STARTS, cell
 
 OBSERVED = 0.2
 PAPER = {
@@ -54,7 +55,7 @@ def cells(options: Options) -> list[Cell]:
             found += [cell(options, task, "mf-svi", init, schedule=SLOW) for init in ("gibbs", "random")]
             found += [cell(options, task, method, blocked=False) for method in GIBBS_KINDS]
         found += [cell(options, task, method) for method in ("defaults", "cubic")]
-    return found
+    return found + cells_of(options, OBSERVED, 0.0, FIGURE)
 
 
 def section(records: list[Record], figures: Path) -> Section:

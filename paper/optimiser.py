@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bpfa import ArrayRows, Schedule, algorithm
 from bpfa._support.philox import Stream
@@ -35,7 +38,7 @@ WAYS: dict[str, dict[str, Any]] = {
 PICTURE = PictureTask("house", 0.2, 0.0)
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
-        "seeds": 3,
+        "seeds": 1,
         "house": {"features": 250, "steps": 500, "side": 256, "stride": 4, "draws": 8},
         "cytometry": {"features": 500, "steps": 500, "rows": None, "validated": 10, "scored": 1000},
     },
@@ -71,18 +74,19 @@ def _cell(task: str, method: str, way: str, seed: int, size: dict[str, Any]) -> 
     return Cell(f"{task}/{method}/{way}/{seed}".replace(", ", "/"), settings, expected, needs=needs)
 
 
-def chosen_algorithm(settings: dict[str, Any]) -> Algorithm:
-    """Return the method with the optimiser of a cell."""
+def chosen_algorithm(settings: dict[str, Any], device: str) -> Algorithm:
+    """Return the method with the optimiser of a cell; gradients are computed by CuPy on a GPU."""
     method = settings["method"]
     if "start" not in settings:
         return algorithm(method, n_jobs=1)
     view, kind = ALGORITHMS[method]
-    return Algorithm(method, view, CLIMBING[kind](settings["n_steps"], settings["start"]), "numpy")
+    module = np if device == "cpu" else importlib.import_module("cupy")
+    return Algorithm(method, view, CLIMBING[kind](settings["n_steps"], settings["start"], module), "numpy")
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train a method with one optimiser, which also predicts, and score it after the last step."""
-    chosen = chosen_algorithm(settings)
+    chosen = chosen_algorithm(settings, context.device)
     if settings["task"] == "house":
         judged = JudgedPicture({**PICTURE._asdict(), **settings}, context)
         posterior = trained(judged.rows, chosen, settings, gibbs_start=True)

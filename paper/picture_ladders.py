@@ -16,6 +16,7 @@ from experiments.cells import Cell, Context
 from experiments.machine import thread_option
 from experiments.measure import climb, rounded
 from experiments.pictures import HiddenPicture, PictureTask, clipped_psnr, hide_pixels, restored_picture
+from paper import pictures
 from paper.chains import CHAINS, length, studied_lengths, with_length
 from paper.experiment import Options
 from paper.methods import GIBBS_KINDS, METHODS
@@ -43,10 +44,9 @@ STUDIED = "house"
 def cells_of(options: Options, observed: float, noise: float, only: str) -> list[Cell]:
     """Return the cells of all pictures, methods and seeds; a tiny run has one picture `only`."""
     size = SIZES[options.scale]
-    pictures = (only,) if options.scale == "tiny" else PICTURES
     return [
         _cell(size, PictureTask(picture, observed, noise), method, seed)
-        for picture in pictures
+        for picture in ((only,) if options.scale == "tiny" else PICTURES)
         for seed in range(size["seeds"])
         for method in METHODS
     ]
@@ -113,6 +113,11 @@ class JudgedPicture:
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Run a cell of a picture: one that is judged at a ladder of steps, or one of `paper.pictures`."""
+    return judge(settings, context) if "ladder" in settings else pictures.run(settings, context)
+
+
+def judge(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train a method on a picture from a Gibbs start, and read off its best and its end."""
     judged = JudgedPicture(settings, context)
     lengths = dict(zip(CHAINS, settings["chains"], strict=True))

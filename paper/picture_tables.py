@@ -35,7 +35,7 @@ def select(records: list[Record], init: str) -> Results:
         (settings["picture"], settings["method"]): record["result"]
         for record in records
         if (settings := record["settings"]).get("init", init) == init
-        and not {"schedule", "blocked"} & settings.keys()
+        and not {"schedule", "blocked", "ladder"} & settings.keys()
     }
 
 
