@@ -26,7 +26,7 @@ from paper.student import StudentSampler, log_density
 
 LADDER = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 3000, "heavy": 500, "scored": 2000},
+    "full": {"rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 2000, "heavy": 400, "scored": 2000},
     "quick": {"rows": 500, "features": 100, "ladder": (50, 100), "sweeps": 50, "heavy": 20, "scored": 100},
     "tiny": {"rows": 60, "features": 6, "ladder": (2, 4), "sweeps": 8, "heavy": 4, "scored": 30},
 }
