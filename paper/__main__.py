@@ -13,7 +13,18 @@ from bpfa.backends.registry import check_device
 from experiments import DATA
 from experiments.cells import Context, Store
 from experiments.runs import planned_minutes, run_and_report, to_run
-from paper import burn_in, cytof, denoising, errata, expression, interpolation, synthetic, thought_experiment
+from paper import (
+    burn_in,
+    cytof,
+    denoising,
+    drift_section,
+    errata,
+    expression,
+    interpolation,
+    optimiser,
+    synthetic,
+    thought_experiment,
+)
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
@@ -28,6 +39,8 @@ EXPERIMENTS = [
         thought_experiment,
         expression,
         cytof,
+        drift_section,
+        optimiser,
         errata,
     )
 ]

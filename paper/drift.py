@@ -40,6 +40,8 @@ STEPWISE: dict[str, dict[str, Any]] = {
     "mean field (MF-SVI)": {"method": "mf-svi"},
     "data drawn from a model": {"twin": True},
 }
+KINDS = {"sampler": "Gaussian noise", "student": "Student's t"}
+"""The samplers: their noise."""
 SAMPLER_STARTS = ("random", "good", "drifted")
 GOOD_STEP = 500
 """The step of Gibbs-SSVI from which the sampler starts where it starts from a good state."""

@@ -1,0 +1,68 @@
+"""The section about the drift on the mass cytometry, and the tables of its page in docs/notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.cells import Record
+from experiments.markdown import replace_section
+from paper.drift import cells, run
+from paper.drift_tables import by_name, draw, sampler_table, steps_table
+from paper.experiment import Experiment, Section
+from paper.figures import image_link
+
+CAPTION = (
+    "Cytometry, 4,000 cells, K = 500: the noise that is learned and how well hidden entries are predicted, over "
+    "the steps of the stochastic runs and the sweeps of the sampler"
+)
+WORDS = (
+    "{rows:,} cells of the mass cytometry with K = {features}. 'Largest column' is the share of a feature's "
+    "squared length that lies in its largest column, as a mean over features by their use: 1 for features of "
+    "single proteins. Scores of the stochastic runs are by long chains; the sampler predicts by its own states, "
+    "the second half of the chain."
+)
+
+
+def section(records: list[Record], figures: Path) -> Section:
+    settings = records[0]["settings"]
+    parts = [
+        WORDS.format(**settings) + " [The page about the drift](../docs/notes/drift.md) says what follows from "
+        "this.",
+        steps_table(records),
+        sampler_table(records),
+    ]
+    if draw(records, figures):
+        parts.append(image_link("drift", CAPTION))
+    return Section([], "\n\n".join(parts), summary=sentence(records))
+
+
+def sentence(records: list[Record]) -> list[str]:
+    """Return a sentence about where the posterior itself has the noise."""
+    found = by_name(records)
+    ends = {name: result["trace"][-1] for name, result in found.items() if "trace" in result}
+    good, drifted = ends.get("sampler/good"), ends.get("sampler/drifted")
+    short = found.get("steps/short chains", {}).get("ladder")
+    if not (good and drifted and short):
+        return []
+    best = max(short, key=lambda rung: float(rung["log_likelihood"]))
+    return [
+        f"Why it drifts: on {records[0]['settings']['rows']:,} cells Gibbs-SSVI is best at noise "
+        f"{best['noise_std']:.2f} ({best['log_likelihood']:.3f}) and ends at {short[-1]['noise_std']:.2f} "
+        f"({short[-1]['log_likelihood']:.3f}); the sampler, whatever its start, goes to "
+        f"{good['noise_std']:.2f} and {drifted['noise_std']:.2f} ({good['log_likelihood']:.3f} and "
+        f"{drifted['log_likelihood']:.3f}): the drift leads to the posterior of this model, which predicts "
+        "worse."
+    ]
+
+
+def update_note(page: Path, records: list[Record]) -> None:
+    """Write the tables into the page, between its markers."""
+    text = page.read_text()
+    text = replace_section(text, "steps", steps_table(records))
+    page.write_text(replace_section(text, "sampler", sampler_table(records)))
+
+
+EXPERIMENT = Experiment(
+    "drift", "Why it drifts", cells, run, section, on_device=True
+)
+"""Its runs are those of `paper.drift`."""

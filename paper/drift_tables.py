@@ -1,0 +1,108 @@
+"""The tables and the figure of the page about the drift on the mass cytometry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from experiments.cells import Record
+from experiments.figures import STYLE, WIDTH, legend, save
+from experiments.markdown import table
+from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE
+
+# Okabe and Ito's colours, one for each run or start.
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#000000")
+LINES = {"sampler": "-", "student": "--"}
+
+
+def by_name(records: list[Record]) -> dict[str, dict[str, Any]]:
+    """Return the results by the names of their cells."""
+    return {record["name"]: record["result"] for record in records}
+
+
+def steps_table(records: list[Record]) -> str:
+    """Return a table of the runs by steps: where each is best, and where it ends."""
+    rows = []
+    for name in STEPWISE:
+        if ladder := by_name(records).get(f"steps/{name}", {}).get("ladder"):
+            best = max(ladder, key=lambda rung: float(rung["log_likelihood"]))
+            end = ladder[-1]
+            rows.append([name, *_rung_cells(best), *_rung_cells(end), f"{end['concentration']:.2f}"])
+    headings = ["", "best after", "log-likelihood", "noise", "ends after", "log-likelihood", "noise"]
+    return table([*headings, "largest column"], rows)
+
+
+def _rung_cells(rung: dict[str, Any]) -> list[str]:
+    return [f"{rung['step']:,}", f"{rung['log_likelihood']:.3f}", f"{rung['noise_std']:.2f}"]
+
+
+def sampler_table(records: list[Record]) -> str:
+    """Return a table of the samplers at the end of their chains, and a hundredth of the way."""
+    rows = []
+    for kind, words in KINDS.items():
+        for start in SAMPLER_STARTS:
+            trace = by_name(records).get(f"{kind}/{start}", {}).get("trace")
+            if not trace:
+                continue
+            first, end = trace[0], trace[-1]
+            rows.append(
+                [
+                    f"{words}, {start} start",
+                    f"{first['noise_std']:.2f} after {first['sweep']}",
+                    f"{end['noise_std']:.2f} after {end['sweep']:,}",
+                    f"{end['log_likelihood']:.3f}",
+                    f"{end['mse']:.3f}",
+                    f"{end['active']}",
+                    f"{end['features_a_row']:.1f}",
+                    f"{end['concentration']:.2f}",
+                    f"{end['nu']:g}" if "nu" in end else "",
+                ]
+            )
+    headings = ["", "noise", "noise", "log-likelihood", "MSE", "in use", "features a row"]
+    return table([*headings, "largest column", "nu"], rows)
+
+
+def draw(records: list[Record], figures: Path) -> bool:
+    """Draw noise and log-likelihood over steps and sweeps; return False if anything is missing."""
+    found = by_name(records)
+    steps = {name: found[f"steps/{name}"]["ladder"] for name in STEPWISE if f"steps/{name}" in found}
+    traces = {
+        (kind, start): found[f"{kind}/{start}"]["trace"]
+        for kind in KINDS
+        for start in SAMPLER_STARTS
+        if f"{kind}/{start}" in found
+    }
+    if not steps or not traces:
+        return False
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(1.6 * WIDTH, 7.4), layout="constrained")
+        left, right = figure.subfigures(1, 2)
+        panels = left.subplots(2, 1, sharex=True)
+        for (name, ladder), colour in zip(steps.items(), COLOURS, strict=False):
+            _draw_line(panels, ladder, "step", color=colour, marker="o", label=name)
+        _label(panels, "steps", "Stochastic steps")
+        legend(left, panels[0], columns=2)
+        panels = right.subplots(2, 1, sharex=True)
+        for (kind, start), trace in traces.items():
+            colour = COLOURS[SAMPLER_STARTS.index(start)]
+            label = f"{KINDS[kind]}, {start}"
+            _draw_line(panels, trace, "sweep", color=colour, linestyle=LINES[kind], marker="o", label=label)
+        _label(panels, "sweeps", "The sampler itself")
+        legend(right, panels[0], columns=2)
+        save(figure, figures / "drift")
+    return True
+
+
+def _draw_line(panels: Any, points: list[dict[str, Any]], at: str, **look: Any) -> None:
+    for axes, value in zip(panels, ("noise_std", "log_likelihood"), strict=True):
+        axes.plot([point[at] for point in points], [point[value] for point in points], **look)
+
+
+def _label(panels: Any, at: str, title: str) -> None:
+    above: Axes = panels[0]
+    below: Axes = panels[1]
+    above.set(title=title, ylabel="noise (standard deviation)", xscale="log")
+    below.set(xlabel=f"{at}, log scale", ylabel="log-likelihood\nper hidden entry")
