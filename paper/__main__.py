@@ -55,8 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
     context = Context(given.data.resolve(), output.resolve(), check_device(given.device))
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
-    if len(names) > 1:
+    if len(names) > 1 or given.plan:
         announce([NAMES[name] for name in names], options, context, given, console)
+    if given.plan:
+        return 0
     failed = 0
     try:
         for name in names:
@@ -96,6 +98,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--budget", type=float, help="synthetic: minutes for the repetitions at full size (30)"
     )
+    parser.add_argument(
+        "--plan", action="store_true",
+        help="only print how long the cells would take that are not stored (all of them with --force)",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="run cells again that are already stored")
     return parser.parse_args(arguments)
 

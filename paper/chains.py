@@ -12,11 +12,11 @@ from paper.methods import GIBBS_KINDS, LABELS, METHODS
 
 CHAINS = {"short": "as long as in training", "long": "long"}
 """The two lengths of chains by which every posterior is judged."""
-# Sweeps that are discarded before every draw of a Gibbs kind; sweeps of coordinate ascent of a mean-field kind.
-GIBBS_LENGTHS = {"short": 3, "long": 50}
-MEAN_FIELD_LENGTHS = {"short": 10, "long": 50}
+# Sweeps discarded before every draw of a Gibbs kind; sweeps of coordinate ascent of a mean-field kind.
+GIBBS_LENGTHS = {"short": 3, "long": 100}
+MEAN_FIELD_LENGTHS = {"short": 10, "long": 25}
 GIBBS_STUDY = (3, 10, 25, 50, 100, 200)
-MEAN_FIELD_STUDY = (10, 25, 50, 100)
+MEAN_FIELD_STUDY = (10, 25, 50)
 WHAT = (
     f"Training has chains of {GIBBS_LENGTHS['short']} sweeps of burn-in (Gibbs kinds) or "
     f"{MEAN_FIELD_LENGTHS['short']} sweeps of coordinate ascent (mean-field kinds). 'Short' predicts by the "
@@ -63,7 +63,10 @@ def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits
     digits : int
     """
     parts = []
-    for lengths, kind in ((GIBBS_STUDY, "sweeps discarded before a draw"), (MEAN_FIELD_STUDY, "sweeps of ascent")):
+    for lengths, kind in (
+        (GIBBS_STUDY, "sweeps discarded before a draw"),
+        (MEAN_FIELD_STUDY, "sweeps of ascent"),
+    ):
         rows = _study_rows(studies, lengths, digits)
         if rows:
             parts.append(table([kind, *map(str, lengths)], rows))

@@ -28,7 +28,10 @@ def table_of_all(reached: Reached) -> str:
     for task in best:
         digits = 1 if task.endswith("(dB)") else 3
         means = {
-            method: [np.mean([scores[method] for scores in found[task] if method in scores]) for found in (best, end)]
+            method: [
+                np.mean([scores[method] for scores in found[task] if method in scores])
+                for found in (best, end)
+            ]
             for method in columns
             if any(method in scores for scores in best[task])
         }

@@ -17,8 +17,8 @@ from paper.methods import LABELS, METHODS
 
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
-        "features": 500, "steps": (250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000), "rows": None,
-        "validated": 1500, "scored": 3000, "seeds": 3,
+        "features": 500, "steps": (250, 500, 1000, 2000, 4000, 8000, 16_000), "rows": None,
+        "validated": 1000, "scored": 2000, "seeds": 3,
     },
     "quick": {
         "features": 500, "steps": (125, 250, 500), "rows": 20_000, "validated": 100, "scored": 200,
@@ -55,8 +55,8 @@ def section(records: list[Record], figures: Path) -> Section:
         "paper gives for pictures (0.48 s a batch with half as many features), its ten minutes were at most "
         "1,250 batches of the Gibbs kinds and 5,000 of the mean-field kinds. The log-likelihood is per "
         f"hidden entry. The paper gives totals: {totals}; in brackets they are divided by its "
-        f"{PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be compared. {WHAT} The "
-        "noise is that of long chains; [why it sinks](../docs/notes/drift.md) has a page of its own.",
+        f"{PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be compared. {WHAT} "
+        "The noise is that of long chains; [why it sinks](../docs/notes/drift.md) has a page of its own.",
         body(records),
         image_link("cytof", "Mass cytometry: log-likelihood by long chains over the steps, and our defaults"),
     ]

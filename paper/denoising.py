@@ -9,6 +9,7 @@ from experiments.pictures import PictureTask
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
+from paper.picture_ladders import cells_of, run
 from paper.picture_tables import (
     blur_claim,
     caption,
@@ -24,7 +25,6 @@ from paper.picture_tables import (
     select,
     summary,
 )
-from paper.picture_ladders import cells_of, run
 from paper.pictures import PICTURES, cell
 
 OBSERVED, NOISE = 0.5, 15.0
@@ -55,8 +55,8 @@ def section(records: list[Record], figures: Path) -> Section:
     parts = [
         "50 % of the pixels are observed, with Gaussian noise of 15 grey levels; otherwise as above. The "
         "PSNR is relative to the picture without noise, over all / missing / observed pixels. The noisy "
-        "pixels themselves have 24.6 dB. Cubic interpolation leaves them unchanged. Half of all pixels choose "
-        "the step, by the picture without noise, and the others are scored.",
+        "pixels themselves have 24.6 dB. Cubic interpolation leaves them unchanged. Half of all pixels "
+        "choose the step, by the picture without noise, and the others are scored.",
         psnr_table(mean_results(records, "best") | others(results), PAPER),
         readings_of(records, "all"),
     ]
@@ -75,4 +75,6 @@ def section(records: list[Record], figures: Path) -> Section:
     return Section(claims, "\n\n".join(parts), found, summary(found, "Denoising (all pixels)"))
 
 
-EXPERIMENT = Experiment("denoising", "Denoising (table 1, right; Barbara figure)", cells, run, section, on_device=True)
+EXPERIMENT = Experiment(
+    "denoising", "Denoising (table 1, right; Barbara figure)", cells, run, section, on_device=True
+)

@@ -1,4 +1,4 @@
-"""Why Gibbs-SSVI drifts on the mass cytometry: the sampler itself, longer chains, and heavier-tailed noise."""
+"""Why Gibbs-SSVI drifts on the mass cytometry: the sampler, longer chains, and heavier-tailed noise."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from paper.student import StudentSampler, log_density
 
 LADDER = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 2000, "heavy": 400, "scored": 2000},
+    "full": {"rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 1000, "heavy": 300, "scored": 2000},
     "quick": {"rows": 500, "features": 100, "ladder": (50, 100), "sweeps": 50, "heavy": 20, "scored": 100},
     "tiny": {"rows": 60, "features": 6, "ladder": (2, 4), "sweeps": 8, "heavy": 4, "scored": 30},
 }
-# Each run by its name: what is different from Gibbs-SSVI with batches of 250 and a burn-in of 3 sweeps, and the
-# share of the ladder's steps that it makes, as its steps cost more.
+# Each run by its name: what is different from Gibbs-SSVI with batches of 250 and a burn-in of 3 sweeps, and
+# the share of the ladder's steps that it makes, as its steps cost more.
 STEPWISE: dict[str, dict[str, Any]] = {
     "short chains": {},
-    "chains of 25": {"burn_in": 25},
+    "chains of 25": {"burn_in": 25, "part": 1 / 2},
     "chains that go on": {"carried": True},
     "all rows in a step": {"whole": True, "part": 1 / 8},
     "mean field (MF-SVI)": {"method": "mf-svi"},
@@ -51,19 +51,30 @@ KEEP_EVERY, MOST_KEPT = 5, 60
 
 def cells(options: Options) -> list[Cell]:
     size = SIZES[options.scale]
-    shared = {"dataset": "cytometry", **{name: size[name] for name in ("rows", "features", "scored")}, "seed": 0}
+    shared = {
+        "dataset": "cytometry",
+        **{name: size[name] for name in ("rows", "features", "scored")},
+        "seed": 0,
+    }
     found = []
+    for kind, sweeps, seconds in (("sampler", size["sweeps"], 0.08), ("student", size["heavy"], 0.5)):
+        for start in SAMPLER_STARTS:
+            settings = {
+                **shared,
+                "kind": kind,
+                "start": start,
+                "ladder": list(size["ladder"]),
+                "sweeps": sweeps,
+            }
+            expected = seconds * sweeps + 0.006 * size["ladder"][-1] * (start == "drifted")
+            found.append((f"{kind}/{start}", settings, expected))
     for name, form in STEPWISE.items():
         last = size["ladder"][-1] * form.get("part", 1.0)
         ladder = [step for step in size["ladder"] if step <= last] or [size["ladder"][0]]
-        settings = {**shared, "kind": "steps", **form, "ladder": ladder}
+        judged_by = length(form.get("method", "gibbs-ssvi"), "long")
+        settings = {**shared, "kind": "steps", **form, "ladder": ladder, "judged_by": judged_by}
         costs = 4.0 if "burn_in" in form else size["rows"] / BATCH if "whole" in form else 1.0
         found.append((f"steps/{name}", settings, 0.006 * costs * ladder[-1] + 20 * len(ladder)))
-    for kind, sweeps, seconds in (("sampler", size["sweeps"], 0.08), ("student", size["heavy"], 0.5)):
-        for start in SAMPLER_STARTS:
-            settings = {**shared, "kind": kind, "start": start, "ladder": list(size["ladder"]), "sweeps": sweeps}
-            expected = seconds * sweeps + 0.006 * size["ladder"][-1] * (start == "drifted")
-            found.append((f"{kind}/{start}", settings, expected))
     file = FILES["cytometry"].file
     return [Cell(name, settings, 5 + expected, needs=file) for name, settings, expected in found]
 
@@ -80,9 +91,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     return by_sampler(values, hidden, entries, settings, context.device)
 
 
-def learned(
-    values: Array, hidden: Array, settings: dict[str, Any], ladder: list[int], device: str
-) -> Any:
+def learned(values: Array, hidden: Array, settings: dict[str, Any], ladder: list[int], device: str) -> Any:
     """Yield the rungs of a run of Gibbs-SSVI, or of MF-SVI, in the form of a cell."""
     method, options = settings.get("method", "gibbs-ssvi"), {}
     if "burn_in" in settings:
@@ -102,7 +111,7 @@ def by_steps(
 ) -> list[dict[str, Any]]:
     """Return the noise and the score by long chains at every step of the ladder."""
     method = settings.get("method", "gibbs-ssvi")
-    chosen = with_length(method, length(method, "long"), device)
+    chosen = with_length(method, settings["judged_by"], device)
     return [
         {
             "step": rung.step,
@@ -178,7 +187,11 @@ def by_sampler(
     assert isinstance(local, Gibbs)
     kind = StudentSampler if settings["kind"] == "student" else GibbsSampler
     sampler = kind(rows.take(np.arange(rows.n_rows)), Priors(), view, stream, local)
-    marks = set(np.unique(np.geomspace(min(10, settings["sweeps"]), settings["sweeps"], CHECKPOINTS).astype(int)).tolist())
+    marks = set(
+        np.unique(
+            np.geomspace(min(10, settings["sweeps"]), settings["sweeps"], CHECKPOINTS).astype(int)
+        ).tolist()
+    )
     kept: list[tuple[int, Array, float, float | None]] = []
     trace = []
     for sweep in range(1, settings["sweeps"] + 1):

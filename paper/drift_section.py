@@ -12,21 +12,22 @@ from paper.experiment import Experiment, Section
 from paper.figures import image_link
 
 CAPTION = (
-    "Cytometry, 4,000 cells, K = 500: the noise that is learned and how well hidden entries are predicted, over "
-    "the steps of the stochastic runs and the sweeps of the sampler"
+    "Cytometry, 4,000 cells, K = 500: the noise that is learned and how well hidden entries are predicted, "
+    "over the steps of the stochastic runs and the sweeps of the sampler"
 )
 WORDS = (
     "{rows:,} cells of the mass cytometry with K = {features}. 'Largest column' is the share of a feature's "
     "squared length that lies in its largest column, as a mean over features by their use: 1 for features of "
-    "single proteins. Scores of the stochastic runs are by long chains; the sampler predicts by its own states, "
-    "the second half of the chain."
+    "single proteins. Scores of the stochastic runs are by long chains; the sampler predicts by its own "
+    "states, the second half of the chain."
 )
 
 
 def section(records: list[Record], figures: Path) -> Section:
     settings = records[0]["settings"]
     parts = [
-        WORDS.format(**settings) + " [The page about the drift](../docs/notes/drift.md) says what follows from "
+        WORDS.format(**settings)
+        + " [The page about the drift](../docs/notes/drift.md) says what follows from "
         "this.",
         steps_table(records),
         sampler_table(records),
@@ -62,7 +63,5 @@ def update_note(page: Path, records: list[Record]) -> None:
     page.write_text(replace_section(text, "sampler", sampler_table(records)))
 
 
-EXPERIMENT = Experiment(
-    "drift", "Why it drifts", cells, run, section, on_device=True
-)
+EXPERIMENT = Experiment("drift", "Why it drifts", cells, run, section, on_device=True)
 """Its runs are those of `paper.drift`."""

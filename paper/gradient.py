@@ -37,9 +37,7 @@ class Climber(NamedTuple):
     def moved(self, slope: Climber, size: Any) -> Climber:
         """Return the parameters after a step of this size, one for each row."""
         odds, m, log_kappa = (value + size[:, None] * rise for value, rise in zip(self, slope, strict=True))
-        return Climber(
-            odds.clip(-LARGEST_ODDS, LARGEST_ODDS), m, log_kappa.clip(-LARGEST_LOG, LARGEST_LOG)
-        )
+        return Climber(odds.clip(-LARGEST_ODDS, LARGEST_ODDS), m, log_kappa.clip(-LARGEST_LOG, LARGEST_LOG))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from paper.chains import WHAT
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import image_link
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
+from paper.picture_ladders import cells_of, run
 from paper.picture_tables import (
     Results,
     blur_claim,
@@ -32,7 +33,6 @@ from paper.picture_tables import (
     summary,
     triple,
 )
-from paper.picture_ladders import cells_of, run
 from paper.pictures import PICTURES, SLOW, STARTS, cell
 
 OBSERVED = 0.2
@@ -218,4 +218,6 @@ def overlap_claim(results: Results) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment("interpolation", "Interpolation (table 1, left; Boat figure)", cells, run, section, on_device=True)
+EXPERIMENT = Experiment(
+    "interpolation", "Interpolation (table 1, left; Boat figure)", cells, run, section, on_device=True
+)

@@ -126,4 +126,3 @@ def summary(reached: Reached, where: str) -> list[str]:
         top = max(METHODS, key=lambda method: mean_of(reached[reading], method))
         parts.append(f"{words} the Gibbs kinds win {won} of {total} comparisons (best: {LABELS[top]})")
     return [f"{where}: {', and '.join(parts)}."]
-

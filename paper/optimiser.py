@@ -28,12 +28,14 @@ from paper.picture_ladders import JudgedPicture
 from paper.pictures import BATCH
 
 CLIMBING: dict[str, Any] = {"MeanField": ClimbingMeanField, "SpikeSlab": ClimbingSpikeSlab}
+LONG_CLIMB = 100
+"""Steps that only MF-SSVI tries, as they take long."""
 WAYS: dict[str, dict[str, Any]] = {
     "coordinate ascent, 10 sweeps": {},
     "gradient from the middle, 20 steps": {"start": "middle", "n_steps": 20},
-    "gradient from the middle, 100 steps": {"start": "middle", "n_steps": 100},
+    "gradient from the middle, 100 steps": {"start": "middle", "n_steps": LONG_CLIMB},
     "gradient from random, 20 steps": {"start": "random", "n_steps": 20},
-    "gradient from random, 100 steps": {"start": "random", "n_steps": 100},
+    "gradient from random, 100 steps": {"start": "random", "n_steps": LONG_CLIMB},
 }
 """How the local bound is climbed: by our updates, or by gradient ascent from two starts."""
 PICTURE = PictureTask("house", 0.2, 0.0)
@@ -53,7 +55,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "cytometry": {"features": 6, "steps": 2, "rows": 60, "validated": 10, "scored": 20},
     },
 }  # fmt: skip
-TASKS = {"house": "House from 20 % of its pixels (PSNR over missing pixels, dB)", "cytometry": "Mass cytometry"}
+TASKS = {
+    "house": "House from 20 % of its pixels (PSNR over missing pixels, dB)",
+    "cytometry": "Mass cytometry",
+}
 
 
 def cells(options: Options) -> list[Cell]:
@@ -62,7 +67,12 @@ def cells(options: Options) -> list[Cell]:
     for task in TASKS.keys() & size.keys():
         for seed in range(size["seeds"]):
             ways = [("gibbs-ssvi", "coordinate ascent, 10 sweeps")]
-            ways += [(method, way) for method in MEAN_FIELD_KINDS for way in WAYS]
+            ways += [
+                (method, way)
+                for method in MEAN_FIELD_KINDS
+                for way, form in WAYS.items()
+                if form.get("n_steps") != LONG_CLIMB or method == "mf-ssvi"
+            ]
             found += [_cell(task, method, way, seed, size[task]) for method, way in ways]
     return found
 
@@ -103,9 +113,7 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     }
 
 
-def trained(
-    rows: Rows, chosen: Algorithm, settings: dict[str, Any], *, gibbs_start: bool
-) -> GlobalPosterior:
+def trained(rows: Rows, chosen: Algorithm, settings: dict[str, Any], *, gibbs_start: bool) -> GlobalPosterior:
     """Return the posterior after the steps of a cell."""
     stream, K, steps = Stream.from_seed(settings["seed"]), settings["features"], settings["steps"]
     start = random_posterior(rows, K, seed=stream)
@@ -168,22 +176,22 @@ def ways_table(records: list[Record]) -> str:
 def gap_sentence(records: list[Record], task: str) -> list[str]:
     """Return a sentence about how far the optimiser explains the gap between the kinds."""
     scores, ours = scores_of(records), next(iter(WAYS))
-    methods = [
-        method for method in MEAN_FIELD_KINDS if all((method, way) in scores for way in WAYS)
-    ]
-    if not methods or ("gibbs-ssvi", ours) not in scores:
+    if ("gibbs-ssvi", ours) not in scores or len(scores) < 3:
         return []
-    means = {way: float(np.mean([scores[method, way] for method in methods])) for way in WAYS}
-    worst, gibbs = min(means, key=lambda way: means[way]), scores["gibbs-ssvi", ours]
-    unit, digits = ("dB", 1) if task == "house" else ("a hidden entry", 3)
-    where = "House from 20 % of its pixels" if task == "house" else "mass cytometry"
+    gibbs, mean_field = (
+        {key: value for key, value in scores.items() if (key[0] == "gibbs-ssvi") == is_gibbs}
+        for is_gibbs in (True, False)
+    )
+    worst, best = (choose(mean_field, key=lambda key: mean_field[key]) for choose in (min, max))
+    coordinate = float(np.mean([value for (_, way), value in mean_field.items() if way == ours]))
+    digits, unit = (1, " dB") if task == "house" else (3, " per entry")
+    where = "House from 20 % of its pixels" if task == "house" else "the mass cytometry"
     return [
-        f"Is the gap a matter of their optimiser? On {where}, Gibbs-SSVI is {gibbs - means[ours]:+.{digits}f} "
-        f"{unit} from the mean-field kinds by coordinate ascent, and {gibbs - means[worst]:+.{digits}f} {unit} "
-        f"from them by {worst}, the worst of our {len(WAYS) - 1} guesses at the paper's gradient ascent."
+        f"The optimiser of the mean-field kinds, on {where}: coordinate ascent has "
+        f"{coordinate:.{digits}f}{unit} on average, gradient ascent from {mean_field[worst]:.{digits}f} "
+        f"({LABELS[worst[0]]}, {worst[1]}) to {mean_field[best]:.{digits}f} ({LABELS[best[0]]}, {best[1]}), "
+        f"and Gibbs-SSVI {gibbs['gibbs-ssvi', ours]:.{digits}f}."
     ]
 
 
-EXPERIMENT = Experiment(
-    "optimiser", "Mean field by gradient ascent", cells, run, section, on_device=True
-)
+EXPERIMENT = Experiment("optimiser", "Mean field by gradient ascent", cells, run, section, on_device=True)

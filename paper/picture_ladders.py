@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ VALIDATION_SHARE = 0.5
 """The share of the pixels to judge by that choose the step; the others are scored."""
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
-        "features": 250, "steps": (100, 200, 400, 800, 1500, 3000), "stride": 4, "draws": 8,
-        "trial_draws": 4, "seeds": 3, "side": 512,
+        "features": 250, "steps": (375, 750, 1500, 3000), "stride": 4, "draws": 8,
+        "trial_draws": 2, "seeds": 3, "side": 512,
     },
     "quick": {
         "features": 250, "steps": (50, 100, 200), "stride": 8, "draws": 4, "trial_draws": 2, "seeds": 1,
@@ -65,7 +66,11 @@ def _cell(size: dict[str, Any], task: PictureTask, method: str, seed: int) -> Ce
     drawn = 1 if method == "mf-svi" else size["draws"]
     sweeps = drawn * (2 * sum(settings["chains"]) + 2 * sum(settings.get("study", ())))
     sweeps += len(size["steps"]) * size["trial_draws"] * settings["chains"][0]
-    expected = 5 + size["steps"][-1] * (0.0025 if gibbs else 0.007) + 2.5e-6 * patches * sweeps
+    expected = (
+        5
+        + size["steps"][-1] * (0.0025 if gibbs else 0.007)
+        + (1.3e-6 if gibbs else 2.5e-6) * patches * sweeps
+    )
     return Cell(f"{task.picture}/{method}/ladder/{seed}", settings, expected, needs=task.file)
 
 
@@ -108,7 +113,11 @@ class JudgedPicture:
     def scores(self, restored: Array) -> dict[str, float]:
         """Return the PSNR over all, missing and observed pixels, without those that choose the step."""
         truth, _, missing = self.picture
-        kinds = {"all": ~self.chooses, "missing": missing & ~self.chooses, "observed": ~missing & ~self.chooses}
+        kinds = {
+            "all": ~self.chooses,
+            "missing": missing & ~self.chooses,
+            "observed": ~missing & ~self.chooses,
+        }
         return {kind: rounded(clipped_psnr(truth, restored, where)) for kind, where in kinds.items()}
 
 
@@ -142,6 +151,7 @@ def judge(settings: dict[str, Any], context: Context) -> dict[str, Any]:
         posteriors[rung.step] = rung.posterior
     chosen = {"best": max(ladder, key=lambda rung: rung["validation"]), "end": ladder[-1]}
 
+    @cache
     def scores(step: int, sweeps: int) -> dict[str, float]:
         chosen = with_length(settings["method"], sweeps, context.device)
         return judged.scores(judged.restored(posteriors[step], chosen, settings["draws"]))

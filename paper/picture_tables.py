@@ -174,9 +174,10 @@ def level_claims(records: list[Record], results: Results, paper: Psnrs, task: st
         )
         for reading in READINGS
     ]
+    top = max(max(row.values()) for row in paper.values())
     return [
         Claim(
-            f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} dB",
+            f"{task}: the PSNRs of the table, up to {top:.1f} dB",
             f"over missing pixels, the best method is {gaps[0]:+.1f} dB from the paper's Gibbs-SSVI at its "
             f"best, {gaps[1]:+.1f} dB at its end; the closest of our three PSNRs to the paper's is, for the "
             f"Gibbs kinds, that {closest(found['best'], paper, GIBBS_KINDS)} cells; for the mean-field "
@@ -208,10 +209,11 @@ def mean_results(records: list[Record], reading: str) -> Results:
 
 def readings_of(records: list[Record], over: str) -> str:
     """Return the tables of both readings, one for each picture, and the study of chains."""
-    parts = []
-    for name in PICTURES:
-        if of_picture := ladders_of(records, name):
-            parts.append(f"{name.capitalize()}, PSNR over {over} pixels:\n\n{readings_table(of_picture, over, 2)}")
+    parts = [
+        f"{name.capitalize()}, PSNR over {over} pixels:\n\n{readings_table(of_picture, over, 2)}"
+        for name in PICTURES
+        if (of_picture := ladders_of(records, name))
+    ]
     if study := studies(records):
         parts.append(
             f"How long the chains have to be, {STUDIED.capitalize()}, seed 0, by the PSNR over {over} "
@@ -226,7 +228,9 @@ def reached(records: list[Record], results: Results, over: str, task: str) -> Re
     for name in PICTURES:
         title = f"{task} of {name.capitalize()} (dB)"
         others = {
-            method: results[name, method][over] for method in ("defaults", "cubic") if (name, method) in results
+            method: results[name, method][over]
+            for method in ("defaults", "cubic")
+            if (name, method) in results
         }
         found = found_in(ladders_of(records, name), title, over)
         parts.append(

@@ -128,8 +128,9 @@ def readings_table(records: Sequence[Record], over: str, digits: int) -> str:
 def _reading_cells(results: Sequence[dict[str, Any]], over: str, digits: int) -> list[str]:
     cells = []
     for reading in READINGS:
-        for chains in CHAINS:
-            cells.append(with_range([result[reading][chains][over] for result in results], digits))
+        cells += [
+            with_range([result[reading][chains][over] for result in results], digits) for chains in CHAINS
+        ]
         judged = [result[reading][JUDGED_BY] for result in results]
         steps = sorted({one["step"] for one in judged})
         cells.append(" to ".join(f"{step:,}" for step in dict.fromkeys((steps[0], steps[-1]))))

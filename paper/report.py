@@ -11,29 +11,33 @@ from paper.conclusions import conclusions, table_of_all
 from paper.experiment import Claim, Experiment, Section
 from paper.readings import Reached, merged
 
-HEAD = """Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
+HEAD = """
+Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
 Process*, ICML 2015: every experiment is run again, and every claim is compared with what we find. This page
 is written by `python -m paper` from the records in `results/`; nothing on it is written by hand.{kind}
 
 The methods run in the form that the paper gives them (independent features, all weights counted, step sizes
 t^-0.75, a = b = 10, c = 1, d = 10, e = f = 1, data of mean 0 and variance 1), apart from three things. The
 slips in its formulas are corrected (see the last section). The local bounds are climbed by ten sweeps of
-exact coordinate updates, where the paper uses gradient descent; the section on the optimiser shows both. And z
-and w of a feature are drawn together, where the paper draws them one after the other; the sections on burn-in
-and interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` with their default settings.
-On pictures they have as much time as the other methods; on matrices they decide by themselves when to stop.
-Times are those of training alone on one thread, including its start.
+exact coordinate updates, where the paper uses gradient descent; a section shows both. And z and w of a
+feature are drawn together, where the paper draws them one after the other; the sections on burn-in and
+interpolation show both. 'Our defaults' are `BPFA()`, `inpaint` and `denoise` with their default settings. On
+pictures they have as much time as the other methods; on matrices they decide by themselves when to stop.
+Times are those of training alone on one thread, including its start. The experiments on real data can run on
+a GPU (`--device cuda`), where they make the same steps up to rounding; a line below each says where it ran.
 """
-RULE = """On real data every method is read twice, with three seeds: *at its best*, at the step that hidden entries choose
-which are not scored, and *at its end*, after the last step. Both are judged by chains so long that longer ones
-change little; the tables have the short chains of training, too. Every pair of methods, task and seed is one
-comparison, and all methods have the same hidden entries. A claim that one kind of method is better holds if
-that kind wins every comparison, and holds partly if it wins three quarters of them. Claims about starts, step
-sizes, times and sharpness rest on one seed."""
+RULE = """
+On real data every method is read twice, with three seeds: *at its best*, at the step that is chosen by hidden
+entries which are not scored, and *at its end*, after the last step. Both are judged by chains so long that
+longer ones change little; the tables have the short chains of training, too. Every pair of methods, task and
+seed is one comparison, and all methods have the same hidden entries. A claim that one kind of method is
+better holds if that kind wins every comparison, and holds partly if it wins three quarters of them. Claims
+about starts, step sizes, times and sharpness rest on one seed.
+"""
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
-hidden entry (matrices): at the best step / at the last step, by long chains, as means over the seeds. The best
-of a row is bold. Our defaults and interpolation have one seed on pictures.
+hidden entry (matrices): at the best step / at the last step, by long chains, as means over the seeds. The
+best of a row is bold. Our defaults and interpolation have one seed on pictures.
 """
 KINDS = {
     True: "\n\n**These are quick runs**, which only show that everything works; their numbers do not count.",
@@ -70,7 +74,7 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         "## Summary",
         "\n".join(f"- {sentence}" for sentence in [*sentences, counts]),
         "## Every claim",
-        RULE,
+        RULE.strip(),
         text_table(["", "the paper says", "we find", "", ""], rows),
         "## How it was run",
         HEAD.format(kind=KINDS[quick]).strip(),
