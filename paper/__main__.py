@@ -29,6 +29,7 @@ from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
 HERE = Path(__file__).parent
+NOTE = HERE.parent / "docs" / "notes" / "drift.md"
 EXPERIMENTS = [
     module.EXPERIMENT
     for module in (
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(soft_wrap=True, highlight=False)
     options = Options(given.scale, given.budget)
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
-    context = Context(given.data.resolve(), output.resolve(), check_device(given.device))
+    context = Context(given.data.resolve(), output.resolve(), given.device)
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
     if len(names) > 1 or given.plan:
         announce([NAMES[name] for name in names], options, context, given, console)
@@ -67,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("stopped; the same command resumes the run")
         return 130
     console.print(f"written: {write_report(EXPERIMENTS, output, quick=given.scale != 'full')}")
+    if output == HERE:
+        drift_section.update_note(NOTE, list(Store(results_path(output, NAMES["drift"])).records.values()))
     if failed:
         console.print(f"{failed} cells failed; the same command tries them again")
     return int(failed > 0)
@@ -103,7 +106,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="only print how long the cells would take that are not stored (all of them with --force)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="run cells again that are already stored")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    try:
+        given.device = check_device(given.device)
+    except ValueError as error:
+        parser.error(str(error))
+    return given
 
 
 def announce(

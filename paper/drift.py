@@ -12,7 +12,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.numpy import Gibbs
 from bpfa.inference.chain_store import ChainStore
 from bpfa.inference.sampler import GibbsSampler
-from bpfa.inference.starts import random_posterior
+from bpfa.inference.starts import principal_posterior, random_posterior
 from bpfa.model.posterior import GlobalPosterior
 from experiments import Array
 from experiments.cells import Cell, Context
@@ -26,10 +26,19 @@ from paper.student import StudentSampler, log_density
 
 LADDER = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 SIZES: dict[str, dict[str, Any]] = {
-    "full": {"rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 1000, "heavy": 300, "scored": 2000},
-    "quick": {"rows": 500, "features": 100, "ladder": (50, 100), "sweeps": 50, "heavy": 20, "scored": 100},
-    "tiny": {"rows": 60, "features": 6, "ladder": (2, 4), "sweeps": 8, "heavy": 4, "scored": 30},
-}
+    "full": {
+        "rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 1000, "heavy": 300, "scored": 2000,
+        "table": {"rows": 2000, "columns": 60, "sweeps": 400, "scored": 2000},
+    },
+    "quick": {
+        "rows": 500, "features": 100, "ladder": (50, 100), "sweeps": 50, "heavy": 20, "scored": 100,
+        "table": {"rows": 500, "columns": 20, "sweeps": 20, "scored": 200},
+    },
+    "tiny": {
+        "rows": 60, "features": 6, "ladder": (2, 4), "sweeps": 8, "heavy": 4, "scored": 30,
+        "table": {"rows": 60, "columns": 6, "sweeps": 8, "scored": 30},
+    },
+}  # fmt: skip
 # Each run by its name: what is different from Gibbs-SSVI with batches of 250 and a burn-in of 3 sweeps, and
 # the share of the ladder's steps that it makes, as its steps cost more.
 STEPWISE: dict[str, dict[str, Any]] = {
@@ -42,6 +51,8 @@ STEPWISE: dict[str, dict[str, Any]] = {
 }
 KINDS = {"sampler": "Gaussian noise", "student": "Student's t"}
 """The samplers: their noise."""
+TABLES = ("cytometry", "TCGA", "CCLE")
+"""The tables of the benchmark of imputation, on which both kinds of noise are compared."""
 SAMPLER_STARTS = ("random", "good", "drifted")
 GOOD_STEP = 500
 """The step of Gibbs-SSVI from which the sampler starts where it starts from a good state."""
@@ -75,16 +86,30 @@ def cells(options: Options) -> list[Cell]:
         settings = {**shared, "kind": "steps", **form, "ladder": ladder, "judged_by": judged_by}
         costs = 4.0 if "burn_in" in form else size["rows"] / BATCH if "whole" in form else 1.0
         found.append((f"steps/{name}", settings, 0.006 * costs * ladder[-1] + 20 * len(ladder)))
-    file = FILES["cytometry"].file
-    return [Cell(name, settings, 5 + expected, needs=file) for name, settings, expected in found]
+    found += [
+        (
+            f"{kind}/table/{dataset}",
+            {
+                "dataset": dataset, "kind": kind, "start": "principal", "seed": 0, **size["table"],
+                "features": min(FILES[dataset].components, size["features"]),
+            },
+            0.2 * size["table"]["sweeps"],
+        )
+        for dataset in (TABLES if options.scale != "tiny" else ("cytometry",))
+        for kind in KINDS
+    ]  # fmt: skip
+    return [
+        Cell(name, settings, 5 + expected, needs=FILES[settings["dataset"]].file)
+        for name, settings, expected in found
+    ]
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Run one cell: stochastic steps, or a sampler."""
-    values, hidden = load(settings, context)
+    values, hidden = (matrix[:, : settings.get("columns")] for matrix in load(settings, context))
     if settings.get("twin"):
         values = twin(values, hidden, settings, context.device)
-    scored = np.arange(settings["scored"])
+    scored = np.arange(min(settings["scored"], len(values)))
     entries = HiddenEntries.of(values, hidden, scored)
     if settings["kind"] == "steps":
         return {"ladder": by_steps(values, hidden, entries, settings, context.device)}
@@ -177,8 +202,9 @@ def by_sampler(
     """Run the uncollapsed sampler from one start; its own states predict the hidden entries."""
     rows = ArrayRows(values, hidden)
     stream = Stream.from_seed(settings["seed"])
-    if settings["start"] == "random":
-        posterior = random_posterior(rows, settings["features"], seed=stream)
+    if settings["start"] in ("random", "principal"):
+        begin = random_posterior if settings["start"] == "random" else principal_posterior
+        posterior = begin(rows, settings["features"], seed=stream)
     else:
         step = GOOD_STEP if settings["start"] == "good" else settings["ladder"][-1]
         posterior = state_at(values, hidden, settings, step, device)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
 from experiments.markdown import table
-from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE
+from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE, TABLES
 
 # Okabe and Ito's colours, one for each run or start.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#000000")
@@ -63,6 +63,19 @@ def sampler_table(records: list[Record]) -> str:
             )
     headings = ["", "noise", "noise", "log-likelihood", "MSE", "in use", "features a row"]
     return table([*headings, "largest column", "nu"], rows)
+
+
+def noise_table(records: list[Record]) -> str:
+    """Return a table of both kinds of noise on the tables of the benchmark of imputation."""
+    found = by_name(records)
+    rows = []
+    for dataset in TABLES:
+        ends = [found[name]["trace"][-1] for kind in KINDS if (name := f"{kind}/table/{dataset}") in found]
+        if len(ends) == len(KINDS):
+            cells = [f"{end[score]:.3f}" for score in ("log_likelihood", "mse") for end in ends]
+            rows.append([dataset, *cells, f"{ends[-1]['nu']:g}"])
+    scores = [f"{score}, {words}" for score in ("log-likelihood", "MSE") for words in KINDS.values()]
+    return table(["", *scores, "nu"], rows)
 
 
 def draw(records: list[Record], figures: Path) -> bool:
