@@ -21,7 +21,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "validated": 1000, "scored": 2000, "seeds": 3,
     },
     "quick": {
-        "features": 500, "steps": (125, 250, 500), "rows": 20_000, "validated": 100, "scored": 200,
+        "features": 500, "steps": (75, 150, 300), "rows": 20_000, "validated": 100, "scored": 200,
         "seeds": 1,
     },
     "tiny": {"features": 8, "steps": (2, 4), "rows": 200, "validated": 25, "scored": 50, "seeds": 2},

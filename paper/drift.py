@@ -85,7 +85,9 @@ def cells(options: Options) -> list[Cell]:
         judged_by = length(form.get("method", "gibbs-ssvi"), "long")
         settings = {**shared, "kind": "steps", **form, "ladder": ladder, "judged_by": judged_by}
         costs = 4.0 if "burn_in" in form else size["rows"] / BATCH if "whole" in form else 1.0
-        found.append((f"steps/{name}", settings, 0.006 * costs * ladder[-1] + 20 * len(ladder)))
+        found.append(
+            (f"steps/{name}", settings, 0.006 * costs * ladder[-1] + size["rows"] / 200 * len(ladder))
+        )
     found += [
         (
             f"{kind}/table/{dataset}",
@@ -93,13 +95,13 @@ def cells(options: Options) -> list[Cell]:
                 "dataset": dataset, "kind": kind, "start": "principal", "seed": 0, **size["table"],
                 "features": min(FILES[dataset].components, size["features"]),
             },
-            0.2 * size["table"]["sweeps"],
+            2e-6 * size["table"]["sweeps"] * size["table"]["rows"] * FILES[dataset].components,
         )
         for dataset in (TABLES if options.scale != "tiny" else ("cytometry",))
         for kind in KINDS
     ]  # fmt: skip
     return [
-        Cell(name, settings, 5 + expected, needs=FILES[settings["dataset"]].file)
+        Cell(name, settings, 2 + expected, needs=FILES[settings["dataset"]].file)
         for name, settings, expected in found
     ]
 

@@ -26,7 +26,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "scored": 200, "seeds": 3,
     },
     "quick": {
-        "features": 500, "steps": (25, 50, 100), "rows": 4000, "validated": 10, "scored": 20, "seeds": 1,
+        "features": 500, "steps": (15, 30, 60), "rows": 4000, "validated": 10, "scored": 20, "seeds": 1,
     },
     "tiny": {"features": 8, "steps": (2, 4), "rows": 60, "validated": 10, "scored": 20, "seeds": 2},
 }  # fmt: skip

@@ -80,7 +80,7 @@ def cells(options: Options) -> list[Cell]:
 def _cell(task: str, method: str, way: str, seed: int, size: dict[str, Any]) -> Cell:
     settings = {"task": task, "method": method, **WAYS[way], **size, "seed": seed}
     entries = BATCH * size["features"]
-    expected = 5 + size["steps"] * (0.008 + 1.2e-7 * entries * settings.get("n_steps", 0))
+    expected = 2 + size["steps"] * (0.008 + 1.2e-7 * entries * settings.get("n_steps", 0))
     needs = PICTURE.file if task == "house" else FILES["cytometry"].file
     return Cell(f"{task}/{method}/{way}/{seed}".replace(", ", "/"), settings, expected, needs=needs)
 
