@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,11 +13,13 @@ from bpfa.backends.numpy import Gibbs
 from bpfa.inference.chain_store import ChainStore
 from bpfa.inference.sampler import GibbsSampler
 from bpfa.inference.starts import principal_posterior, random_posterior
+from bpfa.model.marginals import log_predictive
 from bpfa.model.posterior import GlobalPosterior
+from bpfa.prediction.scores import score_rows
 from experiments import Array
 from experiments.cells import Cell, Context
 from experiments.machine import thread_option
-from experiments.measure import climb, rounded
+from experiments.measure import all_rounded, climb, rounded
 from experiments.scores import HiddenEntries, spaced_scores
 from paper.chains import length, with_length
 from paper.experiment import Options
@@ -57,7 +59,7 @@ SAMPLER_STARTS = ("random", "good", "drifted")
 GOOD_STEP = 500
 """The step of Gibbs-SSVI from which the sampler starts where it starts from a good state."""
 CHECKPOINTS = 7
-KEEP_EVERY, MOST_KEPT = 5, 60
+KEEP_EVERY = 5
 
 
 def cells(options: Options) -> list[Cell]:
@@ -139,19 +141,30 @@ def by_steps(
     """Return the noise and the score by long chains at every step of the ladder."""
     method = settings.get("method", "gibbs-ssvi")
     chosen = with_length(method, settings["judged_by"], device)
-    return [
-        {
-            "step": rung.step,
-            "seconds": rounded(rung.seconds),
-            "log_likelihood": rounded(
-                spaced_scores(rung.posterior, entries, chosen, N_DRAWS, settings["seed"])["log_likelihood"]
-            ),
-            "noise_std": rounded(rung.posterior.noise_std),
-            "active": rung.posterior.n_active(),
-            "concentration": concentration(rung.posterior.expected().phi, used(rung.posterior)),
+    found = []
+    for rung in learned(values, hidden, settings, settings["ladder"], device):
+        scores = {
+            "log_likelihood": spaced_scores(rung.posterior, entries, chosen, N_DRAWS, settings["seed"])[
+                "log_likelihood"
+            ]
         }
-        for rung in learned(values, hidden, settings, settings["ladder"], device)
-    ]
+        if method == "gibbs-ssvi":
+            stream = Stream.from_seed(settings["seed"]).child("prediction")
+            integrated = score_rows(
+                rung.posterior, *entries, chosen, n_draws=N_DRAWS, stream=stream, integrated=True
+            )
+            scores |= {"integrated": integrated.log_likelihood, "mse": integrated.mse}
+        found.append(
+            {
+                "step": rung.step,
+                "seconds": rounded(rung.seconds),
+                **all_rounded(scores),
+                "noise_std": rounded(rung.posterior.noise_std),
+                "active": rung.posterior.n_active(),
+                "concentration": concentration(rung.posterior.expected().phi, used(rung.posterior)),
+            }
+        )
+    return found
 
 
 def used(posterior: GlobalPosterior) -> Array:
@@ -220,17 +233,41 @@ def by_sampler(
             np.geomspace(min(10, settings["sweeps"]), settings["sweeps"], CHECKPOINTS).astype(int)
         ).tolist()
     )
-    kept: list[tuple[int, Array, float, float | None]] = []
+    kept: list[Kept] = []
     trace = []
     for sweep in range(1, settings["sweeps"] + 1):
         sampler.sweep()
-        nu = getattr(sampler, "nu", None)
         if sweep % KEEP_EVERY == 0 or sweep in marks:
-            predicted = (sampler.state.x[entries.batch.ids] @ sampler.view.phi)[entries.hidden]
-            kept.append((sweep, predicted, sampler.view.g_o, nu))
+            kept.append(Kept.of(sweep, sampler, entries))
         if sweep in marks:
             trace.append({"sweep": sweep, **judged(kept, entries), **state_of(sampler)})
     return {"trace": trace}
+
+
+class Kept(NamedTuple):
+    """What a state of a sampler predicts for the hidden entries."""
+
+    sweep: int
+    predicted: Array
+    """Mean of every hidden entry."""
+    density: Array
+    """Log density of the hidden entries of every row, given z and w."""
+    integrated: Array | None
+    """The same given z alone, with the weights integrated out; None for heavy tails."""
+
+    @classmethod
+    def of(cls, sweep: int, sampler: GibbsSampler, entries: HiddenEntries) -> Kept:
+        """Keep the state of a sampler."""
+        view, nu = sampler.view, getattr(sampler, "nu", None)
+        x = sampler.state.x[entries.batch.ids]
+        predicted = (x @ view.phi)[entries.hidden]
+        by_entry = log_density(entries.truth[entries.hidden] - predicted, view.g_o, nu)
+        row = np.nonzero(entries.hidden)[0]
+        integrated = None
+        if nu is None:
+            given = view.phi, view.g_o, view.g_w, entries.batch, entries.truth, entries.hidden
+            integrated = log_predictive(x != 0, *given)[0]
+        return cls(sweep, predicted, np.bincount(row, by_entry, len(x)), integrated)
 
 
 def state_of(sampler: GibbsSampler) -> dict[str, Any]:
@@ -247,19 +284,20 @@ def state_of(sampler: GibbsSampler) -> dict[str, Any]:
     return found
 
 
-def judged(kept: list[tuple[int, Array, float, float | None]], entries: HiddenEntries) -> dict[str, float]:
-    """Return the log-likelihood per hidden entry by the states of the second half of a chain so far."""
-    later = [state for state in kept if state[0] > kept[-1][0] / 2]
-    later = later[:: -(-len(later) // MOST_KEPT)]
-    truth, row = entries.truth[entries.hidden], np.nonzero(entries.hidden)[0]
-    by_row = [
-        np.bincount(row, log_density(truth - predicted, g_o, nu), len(entries.hidden))
-        for _, predicted, g_o, nu in later
-    ]
-    total = (logsumexp(by_row, axis=0) - np.log(len(by_row))).sum()
-    mean = np.mean([predicted for _, predicted, _, _ in later], axis=0)
-    return {
-        "log_likelihood": rounded(float(total / truth.size)),
+def judged(kept: list[Kept], entries: HiddenEntries) -> dict[str, float]:
+    """Return the scores per hidden entry by the states of the second half of a chain so far."""
+    later = [state for state in kept if state.sweep > kept[-1].sweep / 2]
+    truth = entries.truth[entries.hidden]
+
+    def score(densities: list[Array]) -> float:
+        by_row = logsumexp(densities, axis=0) - np.log(len(densities))
+        return rounded(float(by_row.sum() / truth.size))
+
+    mean = np.mean([state.predicted for state in later], axis=0)
+    found = {
+        "log_likelihood": score([state.density for state in later]),
         "mse": rounded(float(((truth - mean) ** 2).mean())),
         "draws": len(later),
     }
+    integrated = [state.integrated for state in later if state.integrated is not None]
+    return {**found, "integrated": score(integrated)} if integrated else found

@@ -31,12 +31,21 @@ def steps_table(records: list[Record]) -> str:
             best = max(ladder, key=lambda rung: float(rung["log_likelihood"]))
             end = ladder[-1]
             rows.append([name, *_rung_cells(best), *_rung_cells(end), f"{end['concentration']:.2f}"])
-    headings = ["", "best after", "log-likelihood", "noise", "ends after", "log-likelihood", "noise"]
-    return table([*headings, "largest column"], rows)
+    columns = ["log-likelihood", "integrated", "noise"]
+    return table(["", "best after", *columns, "ends after", *columns, "largest column"], rows)
 
 
 def _rung_cells(rung: dict[str, Any]) -> list[str]:
-    return [f"{rung['step']:,}", f"{rung['log_likelihood']:.3f}", f"{rung['noise_std']:.2f}"]
+    return [
+        f"{rung['step']:,}",
+        f"{rung['log_likelihood']:.3f}",
+        _integrated(rung),
+        f"{rung['noise_std']:.2f}",
+    ]
+
+
+def _integrated(point: dict[str, Any]) -> str:
+    return f"{point['integrated']:.3f}" if "integrated" in point else ""
 
 
 def sampler_table(records: list[Record]) -> str:
@@ -54,6 +63,7 @@ def sampler_table(records: list[Record]) -> str:
                     f"{first['noise_std']:.2f} after {first['sweep']}",
                     f"{end['noise_std']:.2f} after {end['sweep']:,}",
                     f"{end['log_likelihood']:.3f}",
+                    _integrated(end),
                     f"{end['mse']:.3f}",
                     f"{end['active']}",
                     f"{end['features_a_row']:.1f}",
@@ -61,7 +71,7 @@ def sampler_table(records: list[Record]) -> str:
                     f"{end['nu']:g}" if "nu" in end else "",
                 ]
             )
-    headings = ["", "noise", "noise", "log-likelihood", "MSE", "in use", "features a row"]
+    headings = ["", "noise", "noise", "log-likelihood", "integrated", "MSE", "in use", "features a row"]
     return table([*headings, "largest column", "nu"], rows)
 
 

@@ -15,7 +15,7 @@ from experiments.machine import machine
 from experiments.measure import climb
 from experiments.scores import HiddenEntries, posterior_scores, spaced_scores
 from paper.__main__ import main
-from paper.drift import judged
+from paper.drift import Kept, judged
 from paper.experiment import Claim
 from paper.gradient import Climber, ClimbingMeanField, ClimbingSpikeSlab, LocalBound
 from paper.matrices import Judges, readings_of
@@ -217,11 +217,19 @@ class TestHeavyTails:
 def test_states_of_the_second_half_of_a_chain_predict():
     truth, hidden = np.zeros((2, 2)), np.array([[True, True], [False, True]])
     entries = HiddenEntries.of(truth, hidden, np.arange(2))
-    far, exact = np.full(3, 10.0), np.zeros(3)
-    found = judged(
-        [(1, far, 1.0, None), (2, far, 1.0, None), (3, exact, 1.0, None), (4, exact, 1.0, None)], entries
-    )
+    exact = np.full(2, -0.5 * np.log(2 * np.pi)) * [2, 1]
+    states = [
+        Kept(sweep, np.full(3, error), density, density - 1.0)
+        for sweep, error, density in (
+            (1, 10.0, exact - 50),
+            (2, 10.0, exact - 50),
+            (3, 0.0, exact),
+            (4, 0.0, exact),
+        )
+    ]
+    found = judged(states, entries)
     assert found["log_likelihood"] == pytest.approx(-0.5 * np.log(2 * np.pi), abs=1e-4)
+    assert found["integrated"] == pytest.approx(found["log_likelihood"] - 2 / 3, abs=1e-4)
     assert (found["mse"], found["draws"]) == (0.0, 2)
 
 
