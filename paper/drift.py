@@ -29,7 +29,7 @@ from paper.student import StudentSampler, log_density
 LADDER = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
-        "rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 1000, "heavy": 300, "scored": 2000,
+        "rows": 4000, "features": 500, "ladder": LADDER, "sweeps": 800, "heavy": 250, "scored": 2000,
         "table": {"rows": 2000, "columns": 60, "sweeps": 400, "scored": 2000},
     },
     "quick": {

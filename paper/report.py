@@ -126,6 +126,6 @@ def about(records: list[Record], experiment: Experiment) -> str:
     )
     machines = ", ".join(sorted({f"{record['machine']}, Python {record['python']}" for record in records}))
     return (
-        f"*{len(records)} cells, {minutes:.1f} minutes of one thread, {named}; {machines}; `python -m paper "
+        f"*{len(records)} cells, {minutes:.1f} minutes in all, {named}; {machines}; `python -m paper "
         f"{experiment.name}`.*"
     )
