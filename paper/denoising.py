@@ -72,7 +72,7 @@ def section(records: list[Record], figures: Path) -> Section:
         *level_claims(records, results, PAPER, "Denoising"),
         *blur_claim(results, "Denoising"),
     ]
-    return Section(claims, "\n\n".join(parts), found, summary(found, "Denoising (all pixels)"))
+    return Section(claims, "\n\n".join(parts), found, summary(found, records, PAPER, "Denoising"))
 
 
 EXPERIMENT = Experiment(

@@ -49,13 +49,16 @@ def sentence(records: list[Record]) -> list[str]:
     if not (good and drifted and short):
         return []
     best = max(short, key=lambda rung: float(rung["log_likelihood"]))
+    noise = max(good["noise_std"], drifted["noise_std"])
+    where = (
+        "leads towards the posterior of the model" if noise < best["noise_std"] else "is not the posterior's"
+    )
     return [
-        f"Why it drifts: on {records[0]['settings']['rows']:,} cells Gibbs-SSVI is best at noise "
-        f"{best['noise_std']:.2f} ({best['log_likelihood']:.3f}) and ends at {short[-1]['noise_std']:.2f} "
-        f"({short[-1]['log_likelihood']:.3f}); the sampler, whatever its start, goes to "
-        f"{good['noise_std']:.2f} and {drifted['noise_std']:.2f} ({good['log_likelihood']:.3f} and "
-        f"{drifted['log_likelihood']:.3f}): the drift leads to the posterior of this model, which predicts "
-        "worse."
+        f"**Why it drifts:** the drift {where}. On {records[0]['settings']['rows']:,} cells Gibbs-SSVI is best at "
+        f"noise {best['noise_std']:.2f} ({best['log_likelihood']:.2f} per entry) and ends at "
+        f"{short[-1]['noise_std']:.2f} ({short[-1]['log_likelihood']:.2f}); the sampler goes to "
+        f"{good['noise_std']:.2f} from the good state and {drifted['noise_std']:.2f} from the drifted one "
+        f"({good['integrated']:.2f} and {drifted['integrated']:.2f}, weights integrated out)."
     ]
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
 from experiments.markdown import table
-from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE, TABLES
+from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE, TABLES, TWIN
 
 # Okabe and Ito's colours, one for each run or start.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#000000")
@@ -52,14 +52,14 @@ def sampler_table(records: list[Record]) -> str:
     """Return a table of the samplers at the end of their chains, and a hundredth of the way."""
     rows = []
     for kind, words in KINDS.items():
-        for start in SAMPLER_STARTS:
+        for start in (*SAMPLER_STARTS, TWIN):
             trace = by_name(records).get(f"{kind}/{start}", {}).get("trace")
             if not trace:
                 continue
             first, end = trace[0], trace[-1]
             rows.append(
                 [
-                    f"{words}, {start} start",
+                    f"{words}, {start}{' start' * (start != TWIN)}",
                     f"{first['noise_std']:.2f} after {first['sweep']}",
                     f"{end['noise_std']:.2f} after {end['sweep']:,}",
                     f"{end['log_likelihood']:.3f}",
@@ -95,7 +95,7 @@ def draw(records: list[Record], figures: Path) -> bool:
     traces = {
         (kind, start): found[f"{kind}/{start}"]["trace"]
         for kind in KINDS
-        for start in SAMPLER_STARTS
+        for start in (*SAMPLER_STARTS, TWIN)
         if f"{kind}/{start}" in found
     }
     if not steps or not traces:
@@ -110,7 +110,7 @@ def draw(records: list[Record], figures: Path) -> bool:
         legend(left, panels[0], columns=2)
         panels = right.subplots(2, 1, sharex=True)
         for (kind, start), trace in traces.items():
-            colour = COLOURS[SAMPLER_STARTS.index(start)]
+            colour = COLOURS[(*SAMPLER_STARTS, TWIN).index(start)]
             label = f"{KINDS[kind]}, {start}"
             _draw_line(panels, trace, "sweep", color=colour, linestyle=LINES[kind], marker="o", label=label)
         _label(panels, "sweeps", "The sampler itself")

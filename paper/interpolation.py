@@ -98,7 +98,7 @@ def section(records: list[Record], figures: Path) -> Section:
         *overlap_claim(results["gibbs"]),
     ]
     body = "\n\n".join(filter(None, parts))
-    return Section(claims, body, found, summary(found, "Interpolation (missing pixels)"))
+    return Section(claims, body, found, summary(found, records, PAPER, "Interpolation"))
 
 
 def gains(results: dict[str, Results], method: str, over: str) -> float:

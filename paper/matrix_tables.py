@@ -117,12 +117,14 @@ def order_claims(reached: Reached, where: str, said: str) -> list[Claim]:
 
 
 def summary(reached: Reached, where: str) -> list[str]:
-    """Return a sentence about which kind is better, in both readings."""
+    """Return a line about which kind is better, in both readings."""
     if not reached["best"]:
         return []
-    parts = []
-    for reading, words in (("best", "at their best"), ("end", "at their end")):
+    parts, verdicts = [], []
+    for reading, moment in (("best", "at their best"), ("end", "at their end")):
         won, total = wins(reached[reading], INTRA_LOCAL)
         top = max(METHODS, key=lambda method: mean_of(reached[reading], method))
-        parts.append(f"{words} the Gibbs kinds win {won} of {total} comparisons (best: {LABELS[top]})")
-    return [f"{where}: {', and '.join(parts)}."]
+        score = mean_of(reached[reading], top)
+        parts.append(f"{moment} they win {won} of {total} comparisons ({LABELS[top]} leads with {score:.3f})")
+        verdicts.append(f"{by_wins(won, total)} {moment.replace('their', 'its')}")
+    return [f"**{where}: that the Gibbs kinds predict better {' and '.join(verdicts)}**: {'; '.join(parts)}."]
