@@ -61,7 +61,7 @@ SAMPLER_STARTS = ("random", "good", "drifted")
 GOOD_STEP = 500
 """The step of Gibbs-SSVI from which the sampler starts where it starts from a good state."""
 CHECKPOINTS = 7
-KEEP_EVERY = 5
+KEEP_EVERY = 4
 
 
 def cells(options: Options) -> list[Cell]:
@@ -143,11 +143,7 @@ def by_steps(
     chosen = with_length(method, settings["judged_by"], device)
     found = []
     for rung in learned(values, hidden, settings, settings["ladder"], device):
-        scores = {
-            "log_likelihood": spaced_scores(rung.posterior, entries, chosen, N_DRAWS, settings["seed"])[
-                "log_likelihood"
-            ]
-        }
+        scores = spaced_scores(rung.posterior, entries, chosen, N_DRAWS, settings["seed"])
         if method == "gibbs-ssvi":
             stream = Stream.from_seed(settings["seed"]).child("prediction")
             integrated = score_rows(
@@ -249,7 +245,7 @@ class Kept(NamedTuple):
 
     sweep: int
     predicted: Array
-    """Mean of every hidden entry."""
+    """Mean of every hidden entry, with the weights integrated out where that is done."""
     density: Array
     """Log density of the hidden entries of every row, given z and w."""
     integrated: Array | None
@@ -266,7 +262,8 @@ class Kept(NamedTuple):
         integrated = None
         if nu is None:
             given = view.phi, view.g_o, view.g_w, entries.batch, entries.truth, entries.hidden
-            integrated = log_predictive(x != 0, *given)[0]
+            integrated, mean = log_predictive(x != 0, *given)
+            predicted = mean[entries.hidden]
         return cls(sweep, predicted, np.bincount(row, by_entry, len(x)), integrated)
 
 

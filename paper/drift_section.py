@@ -54,8 +54,8 @@ def sentence(records: list[Record]) -> list[str]:
         "leads towards the posterior of the model" if noise < best["noise_std"] else "is not the posterior's"
     )
     return [
-        f"**Why it drifts:** the drift {where}. On {records[0]['settings']['rows']:,} cells Gibbs-SSVI is best at "
-        f"noise {best['noise_std']:.2f} ({best['log_likelihood']:.2f} per entry) and ends at "
+        f"**Why it drifts:** the drift {where}. On {records[0]['settings']['rows']:,} cells Gibbs-SSVI is "
+        f"best at noise {best['noise_std']:.2f} ({best['log_likelihood']:.2f} per entry) and ends at "
         f"{short[-1]['noise_std']:.2f} ({short[-1]['log_likelihood']:.2f}); the sampler goes to "
         f"{good['noise_std']:.2f} from the good state and {drifted['noise_std']:.2f} from the drifted one "
         f"({good['integrated']:.2f} and {drifted['integrated']:.2f}, weights integrated out)."

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from bpfa import BPFA, Algorithm, train
+from bpfa._support.philox import Stream
+from bpfa.prediction.scores import score_rows
 from experiments import Array
 from experiments.cells import Cell, Context
 from experiments.machine import thread_option
@@ -90,8 +92,16 @@ class Judges:
     def scores(self, posterior: Any, chosen: Algorithm) -> dict[str, float]:
         """Score a posterior; "validation" is the likelihood by which the step is chosen."""
         found = spaced_scores(posterior, self.entries, chosen, N_DRAWS, self.seed)
+        if chosen.draws_z_given_globals:
+            found["integrated"] = self.integrated(posterior, chosen)
         validation = spaced_scores(posterior, self.validation, chosen, N_DRAWS, self.seed)
         return all_rounded({**found, "validation": validation["log_likelihood"]})
+
+    def integrated(self, posterior: Any, chosen: Algorithm) -> float:
+        """Return the log-likelihood by as many draws of z, with the weights integrated out."""
+        stream = Stream.from_seed(self.seed).child("prediction")
+        score = score_rows(posterior, *self.entries, chosen, n_draws=N_DRAWS, stream=stream, integrated=True)
+        return score.log_likelihood
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:

@@ -36,12 +36,35 @@ def body(records: Sequence[Record]) -> str:
         scores = [result["log_likelihood"] for result in defaults]
         covers = float(np.mean([result["coverage"] for result in defaults]))
         parts.append(f"Our defaults reach {with_range(scores, 3)}; their 95 % intervals cover {covers:.1%}.")
+    parts += integrated_lines(records)
     if study := studies(records):
         parts.append(
             "How long the chains have to be, seed 0, by the log-likelihood per hidden entry:\n\n"
             + study_table(study)
         )
     return "\n\n".join(parts)
+
+
+def integrated_lines(records: Sequence[Record]) -> list[str]:
+    """Return a line about Gibbs-SSVI with its weights integrated out, which mean field cannot do."""
+    results = [
+        record["result"]["readings"]
+        for record in records
+        if record["settings"]["method"] == "gibbs-ssvi"
+        and "integrated" in record["result"].get("readings", {}).get("end", {}).get("long", {})
+    ]
+    if not results:
+        return []
+    best, end = (
+        with_range([result[reading]["long"]["integrated"] for result in results], 3)
+        for reading in ("best", "end")
+    )
+    return [
+        "The paper estimates the likelihood by draws of z and w, which falls the further short the less "
+        "noise there is and the more entries of a row are hidden. For Gibbs-SSVI the weights can be "
+        f"integrated out ([section 13](../docs/math.md#13-weights-integrated-out)): it then has {best} at its "
+        f"best and {end} at its end."
+    ]
 
 
 def studies(records: Sequence[Record]) -> dict[str, Any]:
