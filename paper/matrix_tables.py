@@ -62,8 +62,8 @@ def integrated_lines(records: Sequence[Record]) -> list[str]:
     return [
         "The paper estimates the likelihood by draws of z and w, which falls the further short the less "
         "noise there is and the more entries of a row are hidden. For Gibbs-SSVI the weights can be "
-        f"integrated out ([section 13](../docs/math.md#13-weights-integrated-out)): it then has {best} at its "
-        f"best and {end} at its end."
+        f"integrated out ([section 13](../docs/math.md#13-weights-integrated-out)): it then has {best} at "
+        f"its best and {end} at its end."
     ]
 
 

@@ -77,6 +77,16 @@ def test_the_entries_that_choose_the_step_are_not_scored(problem):
     assert not (judges.entries.batch.observed & judges.entries.hidden).any()
 
 
+def test_gibbs_ssvi_is_also_scored_with_its_weights_integrated_out(problem):
+    y, hidden = problem
+    judges = Judges(y, hidden, {"validated": 50, "scored": 200, "seed": 0})
+    *_, last = train(y, 5, missing=hidden, n_steps=100, seed=0)
+    found = judges.scores(last.posterior, algorithm("gibbs-ssvi", burn_in=10))
+    # The same quantity with less variance, so that the mean of the densities falls less short.
+    assert found["log_likelihood"] < found["integrated"] < found["log_likelihood"] + 0.5
+    assert "integrated" not in judges.scores(last.posterior, algorithm("mf-ssvi"))
+
+
 def test_the_best_step_is_chosen_for_each_length_of_chains():
     def rung(step, short, long):
         scores = {
