@@ -32,7 +32,8 @@ entries which are not scored, and *at its end*, after the last step. Both are ju
 longer ones change little; the tables have the short chains of training, too. Every pair of methods, task and
 seed is one comparison, and all methods have the same hidden entries. A claim that one kind of method is
 better holds if that kind wins every comparison, and holds partly if it wins three quarters of them. Claims
-about starts, step sizes, times and sharpness rest on one seed.
+about starts, step sizes, times and sharpness rest on one seed. Where the best step is the first one that was
+judged, an earlier one may be better still.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
