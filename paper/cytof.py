@@ -62,7 +62,7 @@ def section(records: list[Record], figures: Path) -> Section:
     ]
     said = " (totals " + ", ".join(f"{total:.1e}" for total in PAPER_TOTALS.values()) + ")"
     claims = order_claims(found, TASK, said)
-    return Section(claims, "\n\n".join(parts), found, summary(found, TASK))
+    return Section(claims, "\n\n".join(parts), found, summary(found, TASK, records))
 
 
 EXPERIMENT = Experiment("cytof", TASK, cells, run, section, on_device=True)

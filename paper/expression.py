@@ -57,7 +57,7 @@ def section(records: list[Record], figures: Path) -> Section:
         if defaults:
             levels[dataset] = {"defaults": float(np.mean(defaults))}
         claims += order_claims(reached, task, " (figure)")
-        sentences += summary(reached, task)
+        sentences += summary(reached, task, of_it)
         found.append(reached)
     likelihood_curves(panels, figures / "expression", levels, against="step")
     parts.append(

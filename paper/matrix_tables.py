@@ -12,6 +12,7 @@ from paper.chains import study_table
 from paper.experiment import Claim, Verdict, by_wins, verdict
 from paper.methods import INTRA_LOCAL, LABELS, METHODS
 from paper.readings import (
+    READINGS,
     Found,
     Reached,
     found_in,
@@ -45,20 +46,23 @@ def body(records: Sequence[Record]) -> str:
     return "\n\n".join(parts)
 
 
-def integrated_lines(records: Sequence[Record]) -> list[str]:
-    """Return a line about Gibbs-SSVI with its weights integrated out, which mean field cannot do."""
+def integrated_scores(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Return reading -> scores of Gibbs-SSVI with its weights integrated out, which mean field cannot do."""
     results = [
         record["result"]["readings"]
         for record in records
         if record["settings"]["method"] == "gibbs-ssvi"
         and "integrated" in record["result"].get("readings", {}).get("end", {}).get("long", {})
     ]
-    if not results:
+    return {reading: [result[reading]["long"]["integrated"] for result in results] for reading in READINGS}
+
+
+def integrated_lines(records: Sequence[Record]) -> list[str]:
+    """Return a line about Gibbs-SSVI with its weights integrated out."""
+    scores = integrated_scores(records)
+    if not scores["end"]:
         return []
-    best, end = (
-        with_range([result[reading]["long"]["integrated"] for result in results], 3)
-        for reading in ("best", "end")
-    )
+    best, end = (with_range(scores[reading], 3) for reading in READINGS)
     return [
         "The paper estimates the likelihood by draws of z and w, which falls the further short the less "
         "noise there is and the more entries of a row are hidden. For Gibbs-SSVI the weights can be "
@@ -139,8 +143,8 @@ def order_claims(reached: Reached, where: str, said: str) -> list[Claim]:
     ]
 
 
-def summary(reached: Reached, where: str) -> list[str]:
-    """Return a line about which kind is better, in both readings."""
+def summary(reached: Reached, where: str, records: Sequence[Record]) -> list[str]:
+    """Return a line about which kind is better, in both readings, and about integrated weights."""
     if not reached["best"]:
         return []
     parts, verdicts = [], []
@@ -150,4 +154,12 @@ def summary(reached: Reached, where: str) -> list[str]:
         score = mean_of(reached[reading], top)
         parts.append(f"{moment} they win {won} of {total} comparisons ({LABELS[top]} leads with {score:.3f})")
         verdicts.append(f"{by_wins(won, total)} {moment.replace('their', 'its')}")
-    return [f"**{where}: that the Gibbs kinds predict better {' and '.join(verdicts)}**: {'; '.join(parts)}."]
+    line = f"**{where}: that the Gibbs kinds predict better {' and '.join(verdicts)}**: {'; '.join(parts)}."
+    scores = integrated_scores(records)
+    if scores["end"]:
+        best, end = (float(np.mean(scores[reading])) for reading in READINGS)
+        line += (
+            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} there and {end:.3f}: the paper's "
+            "estimate of the likelihood by draws of the weights falls short where there is little noise."
+        )
+    return [line]

@@ -225,7 +225,8 @@ def mean_results(records: list[Record], reading: str) -> Results:
 def readings_of(records: list[Record], over: str) -> str:
     """Return the tables of both readings, one for each picture, and the study of chains."""
     parts = [
-        f"{name.capitalize()}, PSNR over {over} pixels:\n\n{readings_table(of_picture, over, 2)}"
+        f"{name.capitalize()}, PSNR over {over} pixels, {seeds_of(of_picture)}:\n\n"
+        + readings_table(of_picture, over, 2)
         for name in PICTURES
         if (of_picture := ladders_of(records, name))
     ]
@@ -235,6 +236,12 @@ def readings_of(records: list[Record], over: str) -> str:
             f"pixels:\n\n{study_table(study, 2)}"
         )
     return "\n\n".join(parts)
+
+
+def seeds_of(records: list[Record]) -> str:
+    """Return in words with how many seeds the methods have been run."""
+    counts = Counter(record["settings"]["method"] for record in records).values()
+    return " to ".join(str(count) for count in sorted({min(counts), max(counts)})) + " seeds by method"
 
 
 def reached(records: list[Record], results: Results, over: str, task: str) -> Reached:
