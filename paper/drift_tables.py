@@ -83,9 +83,9 @@ def noise_table(records: list[Record]) -> str:
         ends = [found[name]["trace"][-1] for kind in KINDS if (name := f"{kind}/table/{dataset}") in found]
         if len(ends) == len(KINDS):
             cells = [f"{end[score]:.3f}" for score in ("log_likelihood", "mse") for end in ends]
-            rows.append([dataset, *cells, f"{ends[-1]['nu']:g}"])
+            rows.append([dataset, _integrated(ends[0]), *cells, f"{ends[-1]['nu']:g}"])
     scores = [f"{score}, {words}" for score in ("log-likelihood", "MSE") for words in KINDS.values()]
-    return table(["", *scores, "nu"], rows)
+    return table(["", "integrated, Gaussian noise", *scores, "nu"], rows)
 
 
 def draw(records: list[Record], figures: Path) -> bool:
@@ -101,31 +101,38 @@ def draw(records: list[Record], figures: Path) -> bool:
     if not steps or not traces:
         return False
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(1.6 * WIDTH, 7.4), layout="constrained")
+        figure = plt.figure(figsize=(1.7 * WIDTH, 10.0), layout="constrained")
         left, right = figure.subfigures(1, 2)
-        panels = left.subplots(2, 1, sharex=True)
+        panels = left.subplots(3, 1, sharex=True)
         for (name, ladder), colour in zip(steps.items(), COLOURS, strict=False):
             _draw_line(panels, ladder, "step", color=colour, marker="o", label=name)
         _label(panels, "steps", "Stochastic steps")
-        legend(left, panels[0], columns=2)
-        panels = right.subplots(2, 1, sharex=True)
+        legend(left, panels[0], columns=1)
+        panels = right.subplots(3, 1, sharex=True)
         for (kind, start), trace in traces.items():
             colour = COLOURS[(*SAMPLER_STARTS, TWIN).index(start)]
-            label = f"{KINDS[kind]}, {start}"
+            label = f"{KINDS[kind]}, {start}{' start' * (start != TWIN)}"
             _draw_line(panels, trace, "sweep", color=colour, linestyle=LINES[kind], marker="o", label=label)
         _label(panels, "sweeps", "The sampler itself")
-        legend(right, panels[0], columns=2)
+        legend(right, panels[0], columns=1)
         save(figure, figures / "drift")
     return True
 
 
 def _draw_line(panels: Any, points: list[dict[str, Any]], at: str, **look: Any) -> None:
-    for axes, value in zip(panels, ("noise_std", "log_likelihood"), strict=True):
-        axes.plot([point[at] for point in points], [point[value] for point in points], **look)
+    for axes, value in zip(panels, ("noise_std", "log_likelihood", "integrated"), strict=True):
+        having = [point for point in points if value in point]
+        axes.plot([point[at] for point in having], [point[value] for point in having], **look)
 
 
 def _label(panels: Any, at: str, title: str) -> None:
-    above: Axes = panels[0]
-    below: Axes = panels[1]
-    above.set(title=title, ylabel="noise (standard deviation)", xscale="log")
-    below.set(xlabel=f"{at}, log scale", ylabel="log-likelihood\nper hidden entry")
+    words = (
+        "noise (standard deviation)",
+        "log-likelihood,\nby draws of z and w",
+        "log-likelihood,\nw integrated out",
+    )
+    axes: Axes
+    for axes, label in zip(panels, words, strict=True):
+        axes.set(ylabel=label, xscale="log")
+    panels[0].set_title(title)
+    panels[-1].set_xlabel(f"{at}, log scale")
