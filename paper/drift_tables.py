@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
@@ -134,5 +135,6 @@ def _label(panels: Any, at: str, title: str) -> None:
     axes: Axes
     for axes, label in zip(panels, words, strict=True):
         axes.set(ylabel=label, xscale="log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     panels[0].set_title(title)
     panels[-1].set_xlabel(f"{at}, log scale")
