@@ -76,14 +76,16 @@ bench: $(VENV)/installed
 # so that a run that was stopped goes on.
 EXPERIMENT ?= all
 DATA ?= ../shared/data
+# Where the experiments on real data run: cpu, or cuda for a GPU.
+DEVICE ?= cpu
 
 paper: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[paper]'
-	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA)
+	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA) --device $(DEVICE)
 
 paper-quick: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[paper]'
-	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA) --quick
+	$(BIN)/python -m paper $(EXPERIMENT) --data $(DATA) --device $(DEVICE) --quick
 
 # Debian's browser for the tests of the report, which are skipped where there is none. Nothing is done where it is
 # installed already.

@@ -56,10 +56,13 @@ class Cell:
 
 
 class Context(NamedTuple):
-    """Where a cell finds its data, and where it can leave pictures."""
+    """Where a cell finds its data, where it can leave pictures, and which device it runs on."""
 
     data: Path
     output: Path
+    device: str = "cpu"
+    """The device of `bpfa.train` and `bpfa.algorithm`. It is no setting of a cell: its results agree up to
+    rounding with those of another device, and are not computed again because of it."""
 
 
 Run = Callable[[dict[str, Any], Context], dict[str, Any]]

@@ -6,6 +6,8 @@ import os
 import platform
 from pathlib import Path
 
+from bpfa.backends.registry import backend_of
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables from which numerical libraries learn how many threads they may use."""
 
@@ -19,9 +21,23 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def machine() -> str:
-    """Return the name of the processor and its number of cores."""
-    return f"{processor()}, {os.cpu_count()} cores"
+def machine(device: str = "cpu") -> str:
+    """Return the name of the processor and its number of cores, and of the device if it is another one."""
+    named = f"{processor()}, {os.cpu_count()} cores"
+    if device == "cpu":
+        return named
+    return f"{named}, {backend_of(device).description().split(';')[0]}"
+
+
+def thread_option(device: str) -> dict[str, int]:
+    """Return the option of `bpfa.algorithm` that leaves one thread to a process.
+
+    Examples
+    --------
+    >>> thread_option("cpu"), thread_option("cuda")
+    ({'n_jobs': 1}, {})
+    """
+    return {"n_jobs": 1} if device == "cpu" else {}
 
 
 def thread_limit(n_threads: int) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,6 +63,31 @@ def follow(
             break
         resumed = clock()
     return Followed(progress, start_seconds, spent, curve)
+
+
+class Rung(NamedTuple):
+    """A step of a training run at which its posterior is judged."""
+
+    step: int
+    seconds: float
+    """Seconds of training so far, including the initialisation, without the time that judging takes."""
+    posterior: Any
+
+
+def climb(
+    training: Iterator[Progress], steps: Sequence[int], clock: Callable[[], float] = time.perf_counter
+) -> Iterator[Rung]:
+    """Train to the last of some steps, and yield the posterior at each of them."""
+    spent, resumed = 0.0, clock()
+    for progress in training:
+        if progress.step in steps:
+            # On a GPU, the copy to the host waits for the steps that are queued.
+            posterior = progress.posterior
+            spent += clock() - resumed
+            yield Rung(progress.step, spent, posterior)
+            resumed = clock()
+        if progress.step >= steps[-1]:
+            return
 
 
 def rounded(value: float, digits: int = 5) -> float:

@@ -77,7 +77,11 @@ def run_cell(cell: Cell, run: Run, context: Context) -> Record:
     with threadpool_limits(1):
         result = run(cell.settings, context)
     seconds = round(time.perf_counter() - began, 2)
-    about = {"machine": machine(), "python": platform.python_version(), "bpfa": bpfa.__version__}
+    about = {
+        "machine": machine(context.device),
+        "python": platform.python_version(),
+        "bpfa": bpfa.__version__,
+    }
     return {"name": cell.name, "settings": cell.settings, "result": result, "seconds": seconds, **about}
 
 

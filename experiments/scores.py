@@ -13,8 +13,9 @@ from scipy.special import ndtri
 
 from bpfa import BPFA, Algorithm, Batch, posterior_draws
 from bpfa._support.philox import Stream
+from bpfa.model.local import LocalState
 from bpfa.model.posterior import Posterior
-from bpfa.prediction.draws import PosteriorDraw
+from bpfa.prediction.draws import PosteriorDraw, expected_view
 from bpfa.prediction.scores import score_draws
 from experiments import Array
 
@@ -79,6 +80,36 @@ def posterior_scores(
 ) -> dict[str, float]:
     """Score the predictions of hidden entries by draws from a posterior; see `draw_scores`."""
     return draw_scores(_draws(posterior, entries, algorithm, n_draws, seed), entries, n_draws=n_draws)
+
+
+def spaced_scores(
+    posterior: Posterior, entries: HiddenEntries, algorithm: Algorithm, n_draws: int, seed: int
+) -> dict[str, float]:
+    """Score as `posterior_scores` does, but with the burn-in of a chain before each of its draws.
+
+    Algorithms that see draws do so anyway. Of an algorithm that sees expectations, `posterior_draws` takes
+    successive states of the chain.
+    """
+    if algorithm.view == "expected" and algorithm.local.continues_from_x:
+        draws = _spaced_draws(posterior, entries, algorithm, n_draws, seed)
+    else:
+        draws = _draws(posterior, entries, algorithm, n_draws, seed)
+    return draw_scores(draws, entries, n_draws=n_draws)
+
+
+def _spaced_draws(
+    posterior: Posterior, entries: HiddenEntries, algorithm: Algorithm, n_draws: int, seed: int
+) -> Iterator[PosteriorDraw]:
+    stream = Stream.from_seed(seed).child("prediction")
+    expected = expected_view(posterior, algorithm, entries.batch)
+    assert expected is not None
+    batch, state = entries.batch.padded_to(expected.n_columns), None
+    for m in range(n_draws):
+        draws = stream.child("local").rows(batch.ids, m)
+        x = next(iter(algorithm.local.samples(expected, batch, draws, 1, state)))
+        view = posterior.sampled(stream.child("global").generator(m))
+        yield PosteriorDraw(x, view.phi, view.g_o, view.g_w)
+        state = LocalState((x != 0).astype(np.float64), x)
 
 
 def model_scores(model: BPFA, entries: HiddenEntries, n_draws: int, seed: int) -> dict[str, float]:

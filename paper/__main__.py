@@ -9,14 +9,27 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bpfa.backends.registry import check_device
 from experiments import DATA
 from experiments.cells import Context, Store
 from experiments.runs import planned_minutes, run_and_report, to_run
-from paper import burn_in, cytof, denoising, errata, expression, interpolation, synthetic, thought_experiment
+from paper import (
+    burn_in,
+    cytof,
+    denoising,
+    drift_section,
+    errata,
+    expression,
+    interpolation,
+    optimiser,
+    synthetic,
+    thought_experiment,
+)
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
 
 HERE = Path(__file__).parent
+NOTE = HERE.parent / "docs" / "notes" / "drift.md"
 EXPERIMENTS = [
     module.EXPERIMENT
     for module in (
@@ -27,6 +40,8 @@ EXPERIMENTS = [
         thought_experiment,
         expression,
         cytof,
+        drift_section,
+        optimiser,
         errata,
     )
 ]
@@ -37,12 +52,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the experiments that are asked for, write the page, and return the exit status."""
     given = parse(arguments)
     console = Console(soft_wrap=True, highlight=False)
-    options = Options(given.scale, given.minutes, given.budget)
+    options = Options(given.scale, given.budget)
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
-    context = Context(given.data.resolve(), output.resolve())
+    context = Context(given.data.resolve(), output.resolve(), given.device)
     names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
-    if len(names) > 1:
+    if len(names) > 1 or given.plan:
         announce([NAMES[name] for name in names], options, context, given, console)
+    if given.plan:
+        return 0
     failed = 0
     try:
         for name in names:
@@ -51,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("stopped; the same command resumes the run")
         return 130
     console.print(f"written: {write_report(EXPERIMENTS, output, quick=given.scale != 'full')}")
+    if output == HERE:
+        drift_section.update_note(NOTE, list(Store(results_path(output, NAMES["drift"])).records.values()))
     if failed:
         console.print(f"{failed} cells failed; the same command tries them again")
     return int(failed > 0)
@@ -75,12 +94,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1,
         help="how many cells run at a time, with one thread each (default: as many as there are cores)",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=float, help="cytof: minutes of training for each method (10)")
+    parser.add_argument(
+        "--device", default="cpu",
+        help="where the experiments on real data run: cpu (default), or cuda for a GPU; the others need none",
+    )  # fmt: skip
     parser.add_argument(
         "--budget", type=float, help="synthetic: minutes for the repetitions at full size (30)"
     )
+    parser.add_argument(
+        "--plan", action="store_true",
+        help="only print how long the cells would take that are not stored (all of them with --force)",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="run cells again that are already stored")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    try:
+        given.device = check_device(given.device)
+    except ValueError as error:
+        parser.error(str(error))
+    return given
 
 
 def announce(
@@ -106,6 +137,8 @@ def run_experiment(
 ) -> int:
     """Run the cells of an experiment that are not stored yet; return how many of them failed."""
     store = Store(results_path(context.output, experiment))
+    if not experiment.on_device:
+        context = context._replace(device="cpu")
     cells = experiment.cells(options)
     store.plan([cell.name for cell in cells])
     return run_and_report(

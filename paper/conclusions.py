@@ -3,66 +3,84 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+
+import numpy as np
 
 from experiments.markdown import table
-from paper.experiment import Claim, by_wins
-from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
-
-INTRA_LOCAL = [(one, other) for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS]
-STRUCTURED = [("gibbs-ssvi", "mimno-svi"), ("mf-ssvi", "mf-svi")]
+from paper.experiment import Claim, Verdict, by_wins
+from paper.methods import INTRA_LOCAL, LABELS, METHODS, STRUCTURED
+from paper.readings import Found, Reached, judged_twice, wins
 
 
-def table_of_all(reached: Mapping[str, Mapping[str, float]]) -> str:
-    """Return a table with a row for each task and a column for each method; the best of a row is in bold."""
+def tasks_of(found: Found) -> dict[str, list[dict[str, float]]]:
+    """Return task -> scores with every seed."""
+    tasks: dict[str, list[dict[str, float]]] = {}
+    for (task, _), scores in found.items():
+        tasks.setdefault(task, []).append(dict(scores))
+    return tasks
+
+
+def table_of_all(reached: Reached) -> str:
+    """Return a table with a row for each task: means over the seeds, at the best step / at the last one."""
     columns = (*METHODS, "defaults", "cubic")
+    best, end = (tasks_of(reached[reading]) for reading in ("best", "end"))
     rows = []
-    for task, found in reached.items():
+    for task in best:
         digits = 1 if task.endswith("(dB)") else 3
-        best = max(found.values())
-        cells = [f"{found[method]:.{digits}f}" if method in found else "" for method in columns]
-        bold = [found.get(method) == best for method in columns]
-        rows.append(
-            [task, *(f"**{text}**" if is_best else text for text, is_best in zip(cells, bold, strict=True))]
-        )
+        means = {
+            method: [
+                np.mean([scores[method] for scores in found[task] if method in scores])
+                for found in (best, end)
+            ]
+            for method in columns
+            if any(method in scores for scores in best[task])
+        }
+        top = max(values[0] for values in means.values())
+        texts = []
+        for method in columns:
+            values = [f"{value:.{digits}f}" for value in means.get(method, [])]
+            text = " / ".join(values if method in METHODS else values[:1])
+            texts.append(f"**{text}**" if method in means and means[method][0] == top else text)
+        rows.append([task, *texts])
     return table(["", *(LABELS[method] for method in columns)], rows)
 
 
-def conclusions(reached: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    """Judge the conclusions by all tasks on which the five methods have been run.
+def conclusions(reached: Reached) -> list[Claim]:
+    """Judge the conclusions by all tasks on which the five methods have been run, in both readings.
 
     Examples
     --------
     >>> found = {"mf-svi": 1.0, "mf-ssvi": 2.0, "titsias-ssvi": 3.0, "mimno-svi": 4.0, "gibbs-ssvi": 5.0}
-    >>> [claim.verdict for claim in conclusions({"a picture": found})]
+    >>> [claim.verdict for claim in conclusions({"best": {("a", 0): found}, "end": {("a", 0): found}})]
     ['holds', 'holds']
     """
-    if not reached:
+    if not reached or not reached["best"]:
         return []
 
-    def wins(pairs: list[tuple[str, str]]) -> tuple[int, int]:
-        won = [found[one] > found[other] for found in reached.values() for one, other in pairs]
-        return sum(won), len(won)
+    def dependence(found: Found) -> tuple[str, Verdict]:
+        won, total = wins(found, INTRA_LOCAL)
+        tasks = tasks_of(found).values()
+        tops = (
+            max(METHODS, key=lambda method: float(np.mean([scores[method] for scores in seeds])))
+            for seeds in tasks
+        )
+        listed = ", ".join(f"{LABELS[method]} {count}" for method, count in Counter(tops).most_common())
+        evidence = f"the Gibbs kinds win {won} of {total} comparisons; best on {len(tasks)} tasks: {listed}"
+        return evidence, by_wins(won, total)
 
-    best = Counter(max(METHODS, key=lambda method: found[method]) for found in reached.values())
-    listed = ", ".join(f"{LABELS[method]} {count}" for method, count in best.most_common())
-    texts = [
-        (
-            INTRA_LOCAL,
+    def structure(found: Found) -> tuple[str, Verdict]:
+        won, total = wins(found, STRUCTURED)
+        evidence = f"structured methods (Gibbs-SSVI over Mimno-SVI, MF-SSVI over MF-SVI) win {won} of {total}"
+        return evidence, by_wins(won, total)
+
+    return [
+        judged_twice(
             "Conclusion: dependence among the local variables of a row is crucial; Gibbs-SSVI and Mimno-SVI "
             "consistently and significantly outperform the other three",
-            "the Gibbs kinds win",
-            f"; best on {len(reached)} tasks: {listed}",
+            reached,
+            dependence,
         ),
-        (
-            STRUCTURED,
-            "Conclusion: dependence between local and global variables helps modestly",
-            "structured methods (Gibbs-SSVI over Mimno-SVI, MF-SSVI over MF-SVI) win",
-            "",
+        judged_twice(
+            "Conclusion: dependence between local and global variables helps modestly", reached, structure
         ),
     ]
-    claims = []
-    for pairs, text, who, more in texts:
-        won, total = wins(pairs)
-        claims.append(Claim(text, f"{who} {won} of {total} comparisons{more}", by_wins(won, total)))
-    return claims

@@ -18,8 +18,6 @@ class Options(NamedTuple):
 
     scale: Scale = "full"
     """"tiny" is for the tests: it only shows that everything runs."""
-    minutes: float | None = None
-    """Minutes of training for each method on the mass cytometry."""
     budget: float | None = None
     """Minutes for the repetitions of the synthetic experiment at its full size."""
 
@@ -32,6 +30,22 @@ class Claim(NamedTuple):
     evidence: str
     """What we find, with our numbers."""
     verdict: Verdict
+    """On real data: at the step that validation entries choose."""
+    at_end: Verdict | None = None
+    """On real data: at the last step. None for claims that are judged once."""
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, or both where they differ.
+
+        Examples
+        --------
+        >>> Claim("", "", "holds", "does not hold").in_words
+        '**holds** at its best, **does not hold** at its end'
+        """
+        if self.at_end in (None, self.verdict):
+            return f"**{self.verdict}**"
+        return f"**{self.verdict}** at its best, **{self.at_end}** at its end"
 
 
 class Section(NamedTuple):
@@ -40,8 +54,10 @@ class Section(NamedTuple):
     claims: Sequence[Claim]
     body: str
     """Markdown: settings, tables, figures, and what they show."""
-    reached: Mapping[str, Mapping[str, float]] = {}
-    """Task -> method -> what it reached (more is better), where all five methods have been run."""
+    reached: Mapping[str, Mapping[tuple[str, int], Mapping[str, float]]] = {}
+    """Reading -> (task, seed) -> method -> what it reached (more is better): see `paper.readings`."""
+    summary: Sequence[str] = ()
+    """Sentences for the summary at the top of the page."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,8 @@ class Experiment:
     """A function from the records and the folder for figures to the section."""
     budgets: Callable[[Options], dict[str, float]] = field(default=lambda options: {})
     """Group of cells -> minutes that it may take."""
+    on_device: bool = False
+    """Whether its cells can run on a GPU; all others run on the CPU."""
 
 
 def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:

@@ -25,12 +25,18 @@ def draw_lines(axes: Axes, lines: Lines) -> None:
 
 
 def likelihood_curves(
-    panels: Mapping[str, Lines], path: Path, levels: Mapping[str, Mapping[str, float]] | None = None
+    panels: Mapping[str, Lines],
+    path: Path,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    against: str = "training time (s)",
 ) -> None:
-    """Draw log-likelihoods over time: panels one below the other, with a common legend.
+    """Draw log-likelihoods over time or steps: panels one below the other, with a common legend.
 
     `levels` has horizontal lines for each panel: method -> value.
     """
+    if not panels:
+        return
     with plt.rc_context(STYLE):
         figure, all_axes = panels_below_each_other(len(panels), 3.2)
         for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
@@ -38,15 +44,15 @@ def likelihood_curves(
             for method, value in (levels or {}).get(title, {}).items():
                 axes.axhline(value, color=COLOURS[method], linestyle="--", label=LABELS[method])
             axes.set_title(title)
-            label_likelihood(axes)
+            label_likelihood(axes, against)
         legend(figure, all_axes[0])
         save(figure, path)
 
 
-def label_likelihood(axes: Axes) -> None:
-    """Label the axes of a panel that shows log-likelihood over time."""
+def label_likelihood(axes: Axes, against: str = "training time (s)") -> None:
+    """Label the axes of a panel that shows log-likelihood over time or steps."""
     axes.set(
-        xlabel="training time (s), log scale",
+        xlabel=f"{against}, log scale",
         ylabel="predictive log-likelihood\nper hidden entry",
         xscale="log",
     )

@@ -8,9 +8,11 @@ from typing import Any
 from experiments.cells import Cell, Record
 from experiments.markdown import table
 from experiments.pictures import PictureTask
+from paper.chains import WHAT
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import image_link
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
+from paper.picture_ladders import cells_of, run
 from paper.picture_tables import (
     Results,
     blur_claim,
@@ -18,15 +20,20 @@ from paper.picture_tables import (
     claims_of,
     curves_of,
     draw_figure,
+    level_claims,
     mean,
+    mean_results,
+    others,
     pictures_of,
     psnr_table,
     reached,
+    readings_of,
     select,
     speed_table,
+    summary,
     triple,
 )
-from paper.pictures import PICTURES, SLOW, STARTS, cell, run
+from paper.pictures import PICTURES, SLOW, STARTS, cell
 
 OBSERVED = 0.2
 PAPER = {
@@ -54,7 +61,7 @@ def cells(options: Options) -> list[Cell]:
             found += [cell(options, task, "mf-svi", init, schedule=SLOW) for init in ("gibbs", "random")]
             found += [cell(options, task, method, blocked=False) for method in GIBBS_KINDS]
         found += [cell(options, task, method) for method in ("defaults", "cubic")]
-    return found
+    return found + cells_of(options, OBSERVED, 0.0, FIGURE)
 
 
 def section(records: list[Record], figures: Path) -> Section:
@@ -62,11 +69,14 @@ def section(records: list[Record], figures: Path) -> Section:
     settings: dict[str, Any] = next(record["settings"] for record in records if "steps" in record["settings"])
     parts = [
         f"20 % of the pixels are observed; 8 x 8 patches, K = 250, {settings['steps']:,} batches of 250 "
-        "patches, started from a Gibbs run on 1000 patches (30 sweeps). The table shows the PSNR in dB over "
-        "all / missing / observed pixels of the average over overlapping patches; the paper gives one PSNR "
-        "and does not say over which pixels. Our defaults and interpolation leave observed pixels unchanged, "
-        "so that they are exact there.",
-        psnr_table(results["gibbs"], PAPER),
+        "patches, started from a Gibbs run on 1000 patches (30 sweeps). The first table shows the PSNR in dB "
+        "over all / missing / observed pixels of the average over overlapping patches, at the best step and "
+        "by long chains, as means over the seeds; the paper gives one PSNR and does not say over which "
+        "pixels. Half of the missing pixels choose the step, by a restoration with short chains and fewer "
+        "draws, and all scores are over the other half. Our defaults and interpolation leave observed pixels "
+        f"unchanged, so that they are exact there. {WHAT}",
+        psnr_table(mean_results(records, "best") | others(results["gibbs"]), PAPER),
+        readings_of(records, "missing"),
         gain_table(results),
         two_steps(records),
         speed_table(results["gibbs"], PAPER_SECONDS) if pictures_of(results["gibbs"]) else "",
@@ -77,17 +87,18 @@ def section(records: list[Record], figures: Path) -> Section:
     }
     if draw_figure(panels, FIGURE, "missing", figures):
         parts.append(image_link(FIGURE, caption("Boat from 20 % of its pixels")))
+    found = reached(records, results["gibbs"], "missing", "Interpolation")
     claims = [
-        *claims_of(results["gibbs"], PAPER, "missing", "Interpolation"),
+        *claims_of(found, PAPER, "missing", "Interpolation"),
+        *level_claims(records, results["gibbs"], PAPER, "Interpolation"),
         *gain_claims(results),
         *schedule_claim(records),
         *speed_claim(results["gibbs"]),
         *blur_claim(results["gibbs"], "Interpolation"),
         *overlap_claim(results["gibbs"]),
     ]
-    return Section(
-        claims, "\n\n".join(filter(None, parts)), reached(results["gibbs"], "missing", "Interpolation")
-    )
+    body = "\n\n".join(filter(None, parts))
+    return Section(claims, body, found, summary(found, records, PAPER, "Interpolation"))
 
 
 def gains(results: dict[str, Results], method: str, over: str) -> float:
@@ -207,4 +218,6 @@ def overlap_claim(results: Results) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment("interpolation", "Interpolation (table 1, left; Boat figure)", cells, run, section)
+EXPERIMENT = Experiment(
+    "interpolation", "Interpolation (table 1, left; Boat figure)", cells, run, section, on_device=True
+)

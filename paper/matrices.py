@@ -1,21 +1,22 @@
-"""Real matrices with hidden entries, learned for a given time: what expression and cytof have in common."""
+"""Real matrices with hidden entries, judged at a ladder of steps: what expression and cytof share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bpfa import BPFA, Progress, algorithm, train
+from bpfa import BPFA, Algorithm, train
+from bpfa._support.philox import Stream
+from bpfa.prediction.scores import score_rows
 from experiments import Array
-from experiments.cells import Cell, Context, Record
-from experiments.markdown import table
-from experiments.measure import all_rounded, follow, rounded
-from experiments.scores import HiddenEntries, model_scores, posterior_scores
+from experiments.cells import Cell, Context
+from experiments.machine import thread_option
+from experiments.measure import Rung, all_rounded, climb, rounded
+from experiments.scores import HiddenEntries, model_scores, spaced_scores
 from experiments.tables import SOURCES, Source, hide, rows_to_score
-from paper.experiment import Claim, by_wins, verdict
-from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
+from paper.chains import CHAINS, length, studied_lengths, with_length
+from paper.methods import METHODS
 
 BATCH, N_DRAWS = 250, 20
 FILES: dict[str, Source] = {
@@ -23,15 +24,48 @@ FILES: dict[str, Source] = {
     "TCGA": SOURCES["expression"],
     "CCLE": SOURCES["cell lines"],
 }
+# Milliseconds of a step, and microseconds of a sweep over the features of one row, on one thread.
+STEP_MS = {"cytometry": 6.5, "TCGA": 50.0, "CCLE": 50.0}
+ROW_SWEEP_US = {"cytometry": 3.0, "TCGA": 20.0, "CCLE": 20.0}
+DEFAULTS_SECONDS = {"cytometry": 80.0, "TCGA": 150.0, "CCLE": 40.0}
 
 
-def cell(dataset: str, method: str, *, features: int, seconds: float, rows: int | None, scored: int) -> Cell:
-    """Return the cell of a method on at most `rows` rows of a data set, of which `scored` rows are scored."""
-    settings = {
-        "dataset": dataset, "method": method, "features": features, "seconds": seconds, "rows": rows,
-        "scored": scored, "seed": 0,
-    }  # fmt: skip
-    return Cell(f"{dataset}/{method}", settings, seconds * 1.15 + 20, needs=FILES[dataset].file)
+def cells_of(dataset: str, size: dict[str, Any]) -> list[Cell]:
+    """Return the cells of a data set: every method and our defaults, with every seed.
+
+    Parameters
+    ----------
+    dataset : str
+    size : dict
+        features, steps (the ladder), rows (None for all), validated and scored (numbers of rows), and seeds.
+    """
+    shared = {"dataset": dataset, **{name: size[name] for name in ("rows", "validated", "scored")}}
+    found = []
+    for seed in range(size["seeds"]):
+        for method in METHODS:
+            settings = {
+                **shared, "method": method, "features": size["features"], "steps": list(size["steps"]),
+                "chains": [length(method, chains) for chains in CHAINS], "seed": seed,
+                **({"study": list(studied_lengths(method))} if seed == 0 else {}),
+            }  # fmt: skip
+            found.append(_cell(f"{dataset}/{method}/{seed}", settings, _expected(settings)))
+        settings = {**shared, "method": "defaults", "seed": seed}
+        seconds = DEFAULTS_SECONDS[dataset] * (1.0 if size["rows"] is None else 0.25)
+        found.append(_cell(f"{dataset}/defaults/{seed}", settings, seconds))
+    return found
+
+
+def _cell(name: str, settings: dict[str, Any], expected: float) -> Cell:
+    return Cell(name, settings, expected, needs=FILES[settings["dataset"]].file)
+
+
+def _expected(settings: dict[str, Any]) -> float:
+    """Return how many seconds a cell takes: those of its steps, and of the chains that judge them."""
+    steps, dataset = settings["steps"], settings["dataset"]
+    judged = settings["validated"] + settings["scored"]
+    drawn = 1 if settings["method"] == "mf-svi" else N_DRAWS
+    sweeps = drawn * (len(steps) * sum(settings["chains"]) + 2 * sum(settings.get("study", ())))
+    return 4 + steps[-1] * STEP_MS[dataset] / 1000 + judged * sweeps * ROW_SWEEP_US[dataset] / 1e6
 
 
 def load(settings: dict[str, Any], context: Context) -> tuple[Array, Array]:
@@ -44,14 +78,40 @@ def load(settings: dict[str, Any], context: Context) -> tuple[Array, Array]:
     return task.complete(), task.hidden
 
 
+class Judges:
+    """Two disjoint sets of rows with hidden entries: one chooses the step, and the other is scored."""
+
+    def __init__(self, values: Array, hidden: Array, settings: dict[str, Any]) -> None:
+        validated, scored = settings["validated"], settings["scored"]
+        ids = np.random.default_rng(2).permutation(rows_to_score(len(values), validated + scored))
+        split = round(len(ids) * validated / (validated + scored))
+        self.validation = HiddenEntries.of(values, hidden, np.sort(ids[:split]))
+        self.entries = HiddenEntries.of(values, hidden, np.sort(ids[split:]))
+        self.seed = settings["seed"]
+
+    def scores(self, posterior: Any, chosen: Algorithm) -> dict[str, float]:
+        """Score a posterior; "validation" is the likelihood by which the step is chosen."""
+        found = spaced_scores(posterior, self.entries, chosen, N_DRAWS, self.seed)
+        if chosen.draws_z_given_globals:
+            found["integrated"] = self.integrated(posterior, chosen)
+        validation = spaced_scores(posterior, self.validation, chosen, N_DRAWS, self.seed)
+        return all_rounded({**found, "validation": validation["log_likelihood"]})
+
+    def integrated(self, posterior: Any, chosen: Algorithm) -> float:
+        """Return the log-likelihood by as many draws of z, with the weights integrated out."""
+        stream = Stream.from_seed(self.seed).child("prediction")
+        score = score_rows(posterior, *self.entries, chosen, n_draws=N_DRAWS, stream=stream, integrated=True)
+        return score.log_likelihood
+
+
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     """Train a method of the paper or our defaults, and score the predictions of hidden entries."""
     values, hidden = load(settings, context)
-    entries = HiddenEntries.of(values, hidden, rows_to_score(len(values), settings["scored"]))
-    learn = learn_by_defaults if settings["method"] == "defaults" else learn_by_method
-    result = learn(settings, values, hidden, entries)
+    judges = Judges(values, hidden, settings)
     about = {"n_rows": len(values), "n_columns": values.shape[1], "n_hidden": int(hidden.sum())}
-    return {**result, **about}
+    if settings["method"] == "defaults":
+        return {**learn_by_defaults(settings, values, hidden, judges.entries), **about}
+    return {**learn_by_method(settings, values, hidden, judges, context.device), **about}
 
 
 def learn_by_defaults(
@@ -60,104 +120,82 @@ def learn_by_defaults(
     """Fit BPFA with its defaults, which decide by themselves when to stop."""
     model = BPFA(standardize=False, n_jobs=1, random_state=settings["seed"])
     model.fit(np.where(hidden, np.nan, values))
-    posterior, seconds = model.posterior_, float(model.history_["seconds"][-1])
     return {
         **all_rounded(model_scores(model, entries, N_DRAWS, settings["seed"])),
-        "noise_std": rounded(posterior.noise_std),
-        "steps": model.n_steps_,
-        "training_seconds": rounded(seconds),
-        "active": posterior.n_active(),
-        "features": posterior.n_features,
-        "step_seconds": rounded(seconds / model.n_steps_),
+        "noise_std": rounded(model.posterior_.noise_std),
+        "step": model.n_steps_,
+        "seconds": rounded(float(model.history_["seconds"][-1])),
+        "active": model.posterior_.n_active(),
     }
 
 
 def learn_by_method(
-    settings: dict[str, Any], values: Array, hidden: Array, entries: HiddenEntries
+    settings: dict[str, Any], values: Array, hidden: Array, judges: Judges, device: str
 ) -> dict[str, Any]:
-    """Train a method of the paper for the given time, and follow its predictions of hidden entries."""
-    method, seed = settings["method"], settings["seed"]
-    chosen = algorithm(method, n_jobs=1)
-
-    def scores(progress: Progress) -> dict[str, float]:
-        return posterior_scores(progress.posterior, entries, chosen, N_DRAWS, seed)
-
+    """Train a method of the paper, judge it along the ladder, and read off its best and its end."""
+    method = settings["method"]
+    lengths = dict(zip(CHAINS, settings["chains"], strict=True))
     training = train(
         values, settings["features"], missing=hidden, algorithm=method, batch_size=BATCH, n_steps=None,
-        seed=seed, n_jobs=1,
+        seed=settings["seed"], device=device, **thread_option(device),
     )  # fmt: skip
-    followed = follow(
-        training, lambda progress: scores(progress)["log_likelihood"], seconds=settings["seconds"]
-    )
+    ladder: list[dict[str, Any]] = []
+    posteriors = {}
+    for rung in climb(training, settings["steps"]):
+        scores = {
+            chains: judges.scores(rung.posterior, with_length(method, sweeps, device))
+            for chains, sweeps in lengths.items()
+        }
+        ladder.append({**_about(rung), **scores})
+        posteriors[rung.step] = rung.posterior
+    found: dict[str, Any] = {"readings": readings_of(ladder), "ladder": ladder}
+    if "study" in settings:
+        found["study"] = {
+            reading: {
+                str(sweeps): judges.scores(posteriors[step], chosen)["log_likelihood"]
+                for sweeps in settings["study"]
+                for chosen in [with_length(method, sweeps, device)]
+            }
+            for reading, step in _steps_to_study(found["readings"]).items()
+        }
+    return found
+
+
+def _about(rung: Rung) -> dict[str, Any]:
+    """Return what is recorded of a step besides its scores."""
     return {
-        **all_rounded(scores(followed.last)),
-        "noise_std": rounded(followed.last.posterior.noise_std),
-        **followed.timing(),
-        "features": settings["features"],
-        "curve": followed.curve,
+        "step": rung.step,
+        "seconds": rounded(rung.seconds),
+        "noise_std": rounded(rung.posterior.noise_std),
+        "active": rung.posterior.n_active(),
     }
 
 
-def results_of(records: list[Record], dataset: str) -> dict[str, dict[str, Any]]:
-    """Return method -> result for one data set."""
+def _steps_to_study(readings: dict[str, Any]) -> dict[str, int]:
+    return {reading: readings[reading]["long"]["step"] for reading in ("best", "end")}
+
+
+def readings_of(ladder: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the scores at the step that the validation entries choose, and at the last step.
+
+    Examples
+    --------
+    >>> scores = [(-3.0, -2.5), (-1.0, -1.5), (-2.0, -1.2)]
+    >>> ladder = [{"step": step, "noise_std": 1.0, "active": 3,
+    ...            **{chains: {"validation": v, "log_likelihood": l} for chains in ("short", "long")}}
+    ...           for step, (v, l) in enumerate(scores)]
+    >>> found = readings_of(ladder)
+    >>> found["best"]["long"]["log_likelihood"], found["end"]["long"]["log_likelihood"]
+    (-1.5, -1.2)
+    """
+
+    def read(rung: dict[str, Any], chains: str) -> dict[str, float]:
+        return {**{name: rung[name] for name in ("step", "noise_std", "active")}, **rung[chains]}
+
+    def best(chains: str) -> dict[str, Any]:
+        return max(ladder, key=lambda rung: float(rung[chains]["validation"]))
+
     return {
-        record["settings"]["method"]: record["result"]
-        for record in records
-        if record["settings"]["dataset"] == dataset
+        "best": {chains: read(best(chains), chains) for chains in CHAINS},
+        "end": {chains: read(ladder[-1], chains) for chains in CHAINS},
     }
-
-
-def results_table(results: Mapping[str, dict[str, Any]], paper: Mapping[str, float] | None = None) -> str:
-    """Return a table with a row for each method, and the paper's numbers where it gives any."""
-    headings = ["", "log-likelihood", *(["paper"] if paper else []), "MSE", "covers", "K", "in use", "steps"]
-    headings += ["ms a step", "s of training"]
-    rows = []
-    for method in (*METHODS, "defaults"):
-        if method not in results:
-            continue
-        found = results[method]
-        row = [LABELS[method], f"{found['log_likelihood']:.3f}"]
-        if paper:
-            row.append(f"{paper[method]:.2f}" if method in paper else "")
-        row += [
-            f"{found['mse']:.4f}",
-            f"{found['coverage']:.1%}",
-            str(found["features"]),
-            str(found["active"]),
-        ]
-        row += [
-            f"{found['steps']:,}",
-            f"{1000 * found['step_seconds']:.1f}",
-            f"{found['training_seconds']:.0f}",
-        ]
-        rows.append(row)
-    return table(headings, rows)
-
-
-def reached(results: Mapping[str, dict[str, Any]], where: str) -> dict[str, dict[str, float]]:
-    """Return what every method reached, including our defaults, if all methods have been run."""
-    if not all(method in results for method in METHODS):
-        return {}
-    return {where: {method: found["log_likelihood"] for method, found in results.items()}}
-
-
-def order_claims(results: Mapping[str, dict[str, Any]], where: str, said: str) -> list[Claim]:
-    """Judge whether the methods come in the paper's order."""
-    if not (found := reached(results, where).get(where)):
-        return []
-    wins = sum(found[one] > found[other] for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS)
-    ascending = sorted(METHODS, key=lambda method: found[method])
-    listed = ", ".join(f"{LABELS[method]} {found[method]:.3f}" for method in METHODS)
-    seconds = max(results[method]["training_seconds"] for method in METHODS)
-    return [
-        Claim(
-            f"{where}: the Gibbs kinds predict much better than the mean-field kinds{said}",
-            f"per hidden entry, after {seconds:.0f} s: {listed}; the Gibbs kinds win {wins} of 6 comparisons",
-            by_wins(wins, 6),
-        ),
-        Claim(
-            f"{where}: from worst to best MF-SVI, MF-SSVI, Titsias-SSVI, Mimno-SVI, Gibbs-SSVI",
-            ", ".join(LABELS[method] for method in ascending),
-            verdict(ascending == list(METHODS), ascending[-1] == "gibbs-ssvi"),
-        ),
-    ]

@@ -16,6 +16,10 @@ MEAN_FIELD_KINDS = ("mf-svi", "mf-ssvi", "titsias-ssvi")
 """The methods whose posterior takes the features of a row to be independent of one another."""
 GIBBS_KINDS = ("mimno-svi", "gibbs-ssvi")
 """The methods that draw the features of a row by Gibbs sampling."""
+INTRA_LOCAL = [(one, other) for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS]
+"""The comparisons that show what dependence among the local variables of a row is worth."""
+STRUCTURED = [("gibbs-ssvi", "mimno-svi"), ("mf-ssvi", "mf-svi")]
+"""Those that show what dependence between local and global variables is worth."""
 # The colours of Okabe and Ito, which the colour-blind can tell apart; the markers are for print in grey.
 COLOURS = {
     "mf-svi": "#E69F00",

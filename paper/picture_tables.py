@@ -15,10 +15,27 @@ from matplotlib.figure import FigureBase
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
 from experiments.markdown import table
-from paper.experiment import Claim, by_wins, verdict
+from paper.chains import study_table
+from paper.experiment import Claim, Verdict, by_wins, verdict
 from paper.figures import Lines, draw_lines
-from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
+from paper.matrix_tables import studies
+from paper.methods import GIBBS_KINDS, INTRA_LOCAL, LABELS, MEAN_FIELD_KINDS, METHODS
+from paper.picture_ladders import STUDIED
 from paper.pictures import PICTURES
+from paper.readings import (
+    JUDGED_BY,
+    READINGS,
+    Found,
+    Judge,
+    Reached,
+    found_in,
+    judged_twice,
+    listed_means,
+    mean_gap,
+    merged,
+    readings_table,
+    wins,
+)
 
 KINDS = ("all", "missing", "observed")
 # In dB. The paper calls a difference of 13 dB in its table significant, and one of 1.8 dB modest.
@@ -35,13 +52,18 @@ def select(records: list[Record], init: str) -> Results:
         (settings["picture"], settings["method"]): record["result"]
         for record in records
         if (settings := record["settings"]).get("init", init) == init
-        and not {"schedule", "blocked"} & settings.keys()
+        and not {"schedule", "blocked", "ladder"} & settings.keys()
     }
 
 
 def pictures_of(results: Results) -> list[str]:
     """Return the pictures on which all five methods have been run."""
     return [name for name in PICTURES if all((name, method) in results for method in METHODS)]
+
+
+def others(results: Results) -> Results:
+    """Return the results of our defaults and of interpolation."""
+    return {key: result for key, result in results.items() if key[1] in ("defaults", "cubic")}
 
 
 def triple(result: dict[str, Any]) -> str:
@@ -77,26 +99,29 @@ def speed_table(results: Results, paper: dict[str, float]) -> str:
     return table(["", "ms a batch", "paper", "s of training"], rows)
 
 
-def reached(results: Results, over: str, task: str) -> dict[str, dict[str, float]]:
-    """Return what every method reached on every picture, including our defaults and interpolation."""
-    return {
-        f"{task} of {name.capitalize()} (dB)": {
-            method: results[name, method][over]
-            for method in (*METHODS, "defaults", "cubic")
-            if (name, method) in results
-        }
-        for name in pictures_of(results)
-    }
+def closest_kind(results: Results, paper: Psnrs, name: str, method: str) -> str:
+    """Return over which pixels our PSNR is the closest to the paper's."""
+    found, said = results[name, method], paper[method][name]
+    return min(KINDS, key=lambda kind: abs(found[kind] - said))
 
 
-def closest(results: Results, paper: Psnrs, methods: Iterable[str]) -> str:
-    """Return in words how often each of the three PSNRs is the closest to the paper's."""
+def closest(results: Results, paper: Psnrs, methods: Iterable[str]) -> dict[str, int]:
+    """Return how often each of the three PSNRs is the closest to the paper's."""
     counts = Counter(
-        min(KINDS, key=lambda kind: abs(found[kind] - said))
-        for name in pictures_of(results)
-        for found, said in ((results[name, method], paper[method][name]) for method in methods)
+        closest_kind(results, paper, name, method) for name in pictures_of(results) for method in methods
     )
-    return ", ".join(f"over {kind} pixels in {counts[kind]}" for kind in KINDS)
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def in_words(counts: dict[str, int]) -> str:
+    """Return in words how often each of the three PSNRs is the closest.
+
+    Examples
+    --------
+    >>> in_words({"all": 1, "observed": 2})
+    'over all pixels in 1, over observed pixels in 2'
+    """
+    return ", ".join(f"over {kind} pixels in {count}" for kind, count in counts.items())
 
 
 def mean(values: Iterable[float]) -> float:
@@ -104,76 +129,162 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def claims_of(results: Results, paper: Psnrs, over: str, task: str) -> list[Claim]:
+def claims_of(reached: Reached, paper: Psnrs, over: str, task: str) -> list[Claim]:
     """Judge what the paper says about both tasks, by the PSNR over missing or over all pixels."""
-    pictures = pictures_of(results)
-    if not pictures:
+    if not reached["best"]:
         return []
-    average = {method: mean(results[name, method][over] for name in pictures) for method in METHODS}
-    listed = ", ".join(f"{LABELS[method]} {average[method]:.1f}" for method in METHODS)
     said = ", ".join(
         f"{LABELS[method]} {mean(paper[method][name] for name in PICTURES):.1f}" for method in METHODS
     )
-    n = len(pictures)
 
-    def better(one: str, other: str) -> int:
-        return sum(results[name, one][over] > results[name, other][over] for name in pictures)
+    def dependence(found: Found) -> tuple[str, Verdict]:
+        won, total = wins(found, INTRA_LOCAL)
+        gap = mean_gap(found, GIBBS_KINDS, MEAN_FIELD_KINDS)
+        evidence = f"{listed_means(found, 1)} dB; the Gibbs kinds win {won} of {total}, by {gap:+.2f} dB"
+        return evidence, by_wins(won, total, enough=gap >= SIGNIFICANT)
 
-    pairs = [(one, other) for one in GIBBS_KINDS for other in MEAN_FIELD_KINDS]
-    wins = sum(better(one, other) for one, other in pairs)
-    gibbs, mimno = better("gibbs-ssvi", "mimno-svi"), better("mimno-svi", "mf-ssvi")
-    gap = mean(average[method] for method in GIBBS_KINDS) - mean(
-        average[method] for method in MEAN_FIELD_KINDS
-    )
-    titsias = average["titsias-ssvi"] - average["mf-ssvi"]
-    return [
-        Claim(
-            f"{task}: Mimno-SVI and Gibbs-SSVI consistently and significantly outperform the mean-field "
-            f"kinds (means of the table: {said})",
-            f"mean PSNR over {over} pixels, Gibbs start: {listed}; the Gibbs kinds win {wins} of "
-            f"{n * len(pairs)} comparisons, by {gap:+.2f} dB on average",
-            by_wins(wins, n * len(pairs), enough=gap >= SIGNIFICANT),
+    def structured(found: Found) -> tuple[str, Verdict]:
+        won, total = wins(found, [("gibbs-ssvi", "mimno-svi")])
+        gap = mean_gap(found, ["gibbs-ssvi"], ["mimno-svi"])
+        return f"in {won} of {total} runs, by {gap:+.2f} dB", verdict(won >= 0.8 * total, gap > 0)
+
+    def unstructured(found: Found) -> tuple[str, Verdict]:
+        won, total = wins(found, [("mimno-svi", "mf-ssvi")])
+        gap = mean_gap(found, ["mimno-svi"], ["mf-ssvi"])
+        return f"in {won} of {total} runs, by {gap:+.2f} dB", by_wins(won, total)
+
+    def titsias(found: Found) -> tuple[str, Verdict]:
+        gap = mean_gap(found, ["titsias-ssvi"], ["mf-ssvi"])
+        return f"{gap:+.2f} dB", verdict(gap < 1.5)
+
+    texts: list[tuple[str, Judge]] = [
+        (
+            "Mimno-SVI and Gibbs-SSVI consistently and significantly outperform the mean-field kinds (means "
+            f"of the table: {said})",
+            dependence,
         ),
-        Claim(
-            f"{task}: Gibbs-SSVI modestly outperforms Mimno-SVI (on 4 of 5 pictures)",
-            f"on {gibbs} of {n}, by {average['gibbs-ssvi'] - average['mimno-svi']:+.2f} dB on average",
-            verdict(gibbs >= 0.8 * n, average["gibbs-ssvi"] > average["mimno-svi"]),
-        ),
-        Claim(
-            f"{task}: Mimno-SVI, unstructured, predicts better than MF-SSVI, structured",
-            f"on {mimno} of {n}, by {average['mimno-svi'] - average['mf-ssvi']:+.2f} dB on average",
-            by_wins(mimno, n),
-        ),
-        Claim(
-            f"{task}: Titsias-SSVI does not significantly outperform MF-SSVI (1.1 dB in the paper's table)",
-            f"{titsias:+.2f} dB on average",
-            verdict(titsias < 1.5),
-        ),
-        level_claim(results, paper, task),
+        ("Gibbs-SSVI modestly outperforms Mimno-SVI (on 4 of 5 pictures)", structured),
+        ("Mimno-SVI, unstructured, predicts better than MF-SSVI, structured", unstructured),
+        ("Titsias-SSVI does not significantly outperform MF-SSVI (1.1 dB in the paper's table)", titsias),
     ]
+    return [judged_twice(f"{task} ({over} pixels): {text}", reached, judge) for text, judge in texts]
 
 
-def level_claim(results: Results, paper: Psnrs, task: str) -> Claim:
+def level_claims(records: list[Record], results: Results, paper: Psnrs, task: str) -> list[Claim]:
     """Judge the PSNRs themselves, by the best method over missing pixels."""
-    pictures = pictures_of(results)
+    found = {reading: mean_results(records, reading) for reading in READINGS}
+    pictures = pictures_of(found["best"])
+    if not pictures:
+        return []
     others = "".join(
         f"; {LABELS[method]} has {mean(results[name, method]['missing'] for name in pictures):.1f} dB over "
         "missing pixels on average"
         for method in ("cubic", "defaults")
         if all((name, method) in results for name in pictures)
     )
-    best = mean(
-        max(results[name, method]["missing"] for method in METHODS) - paper["gibbs-ssvi"][name]
-        for name in pictures
+    gaps = [
+        mean(
+            max(found[reading][name, method]["missing"] for method in METHODS) - paper["gibbs-ssvi"][name]
+            for name in pictures
+        )
+        for reading in READINGS
+    ]
+    top = max(max(row.values()) for row in paper.values())
+    return [
+        Claim(
+            f"{task}: the PSNRs of the table, up to {top:.1f} dB",
+            f"over missing pixels, the best method is {gaps[0]:+.1f} dB from the paper's Gibbs-SSVI at its "
+            f"best, {gaps[1]:+.1f} dB at its end; the closest of our three PSNRs to the paper's is, for the "
+            f"Gibbs kinds, that {in_words(closest(found['best'], paper, GIBBS_KINDS))} cells; for the "
+            f"mean-field kinds, that {in_words(closest(found['best'], paper, MEAN_FIELD_KINDS))}{others}",
+            verdict(abs(gaps[0]) < 2.0),
+            verdict(abs(gaps[1]) < 2.0),
+        )
+    ]
+
+
+def ladders_of(records: list[Record], picture: str) -> list[Record]:
+    """Return the records of a picture that was judged at a ladder of steps."""
+    return [
+        record
+        for record in records
+        if "ladder" in record["settings"] and record["settings"]["picture"] == picture
+    ]
+
+
+def mean_results(records: list[Record], reading: str) -> Results:
+    """Return the PSNRs of every picture and method in one reading, as means over the seeds."""
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for record in records:
+        if "ladder" in (settings := record["settings"]):
+            scores = record["result"]["readings"][reading][JUDGED_BY]
+            found.setdefault((settings["picture"], settings["method"]), []).append(scores)
+    return {key: {kind: mean(one[kind] for one in of_key) for kind in KINDS} for key, of_key in found.items()}
+
+
+def readings_of(records: list[Record], over: str) -> str:
+    """Return the tables of both readings, one for each picture, and the study of chains."""
+    parts = [
+        f"{name.capitalize()}, PSNR over {over} pixels, {seeds_of(of_picture)}:\n\n"
+        + readings_table(of_picture, over, 2)
+        for name in PICTURES
+        if (of_picture := ladders_of(records, name))
+    ]
+    if study := studies(records):
+        parts.append(
+            f"How long the chains have to be, {STUDIED.capitalize()}, seed 0, by the PSNR over {over} "
+            f"pixels:\n\n{study_table(study, 2)}"
+        )
+    return "\n\n".join(parts)
+
+
+def seeds_of(records: list[Record]) -> str:
+    """Return in words with how many seeds the methods have been run."""
+    counts = Counter(record["settings"]["method"] for record in records).values()
+    return " to ".join(str(count) for count in sorted({min(counts), max(counts)})) + " seeds by method"
+
+
+def reached(records: list[Record], results: Results, over: str, task: str) -> Reached:
+    """Return what every method reached on every picture, including our defaults and interpolation."""
+    parts = []
+    for name in PICTURES:
+        title = f"{task} of {name.capitalize()} (dB)"
+        others = {
+            method: results[name, method][over]
+            for method in ("defaults", "cubic")
+            if (name, method) in results
+        }
+        found = found_in(ladders_of(records, name), title, over)
+        parts.append(
+            {
+                reading: {key: {**scores, **others} for key, scores in of_reading.items()}
+                for reading, of_reading in found.items()
+            }
+        )
+    return merged(parts)
+
+
+def summary(reached: Reached, records: list[Record], paper: Psnrs, task: str) -> list[str]:
+    """Return a line about the gap between the kinds in both readings, and about which pixels were counted."""
+    if not reached["best"]:
+        return []
+    gaps = [mean_gap(reached[reading], GIBBS_KINDS, MEAN_FIELD_KINDS) for reading in READINGS]
+    (won, total), (won_at_end, _) = (wins(reached[reading], INTRA_LOCAL) for reading in READINGS)
+    said = mean(
+        mean(paper[method][name] for method in GIBBS_KINDS)
+        - mean(paper[method][name] for method in MEAN_FIELD_KINDS)
+        for name in PICTURES
     )
-    return Claim(
-        f"{task}: the PSNRs of the table, up to {max(max(row.values()) for row in paper.values()):.1f} dB",
-        f"over missing pixels, the best method is {best:+.1f} dB from the paper's Gibbs-SSVI; the closest of "
-        "our three PSNRs to the paper's is, for the Gibbs kinds, that "
-        f"{closest(results, paper, GIBBS_KINDS)} cells; for the mean-field kinds, that "
-        f"{closest(results, paper, MEAN_FIELD_KINDS)}{others}",
-        verdict(abs(best) < 2.0),
-    )
+    found = mean_results(records, "best")
+    gibbs, mean_field = (closest(found, paper, kinds) for kinds in (GIBBS_KINDS, MEAN_FIELD_KINDS))
+    word = "reproduces" if min(gaps) > said / 2 else "does not reproduce"
+    return [
+        f"**{task}: the gap of {said:.0f} dB between the kinds {word}.** It is {gaps[0]:+.2f} dB at their "
+        f"best and {gaps[1]:+.2f} dB at their end, and the Gibbs kinds win {won} and {won_at_end} of {total} "
+        "comparisons. Of our PSNRs over all, missing and observed pixels, that over *observed* ones is the "
+        f"closest to the paper's in {gibbs['observed']} of {sum(gibbs.values())} cells of the Gibbs kinds, "
+        f"and in {mean_field['observed']} of {sum(mean_field.values())} of the mean-field kinds."
+    ]
 
 
 # A difference in sharpness that a reader would see.

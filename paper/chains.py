@@ -1,0 +1,82 @@
+"""How long the chains are by which the methods predict, and the study of how long they have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bpfa import Algorithm, algorithm
+from experiments.machine import thread_option
+from experiments.markdown import table
+from paper.methods import GIBBS_KINDS, LABELS, METHODS
+
+CHAINS = {"short": "as long as in training", "long": "long"}
+"""The two lengths of chains by which every posterior is judged."""
+# Sweeps discarded before every draw of a Gibbs kind; sweeps of coordinate ascent of a mean-field kind.
+GIBBS_LENGTHS = {"short": 3, "long": 100}
+MEAN_FIELD_LENGTHS = {"short": 10, "long": 25}
+GIBBS_STUDY = (3, 10, 25, 50, 100, 200)
+MEAN_FIELD_STUDY = (10, 25, 50)
+WHAT = (
+    f"Training has chains of {GIBBS_LENGTHS['short']} sweeps of burn-in (Gibbs kinds) or "
+    f"{MEAN_FIELD_LENGTHS['short']} sweeps of coordinate ascent (mean-field kinds). 'Short' predicts by the "
+    f"same; 'long' discards {GIBBS_LENGTHS['long']} sweeps before each of its draws, or makes "
+    f"{MEAN_FIELD_LENGTHS['long']} sweeps of ascent."
+)
+
+
+def length(method: str, chains: str) -> int:
+    """Return how long the short or long chains of a method are.
+
+    Examples
+    --------
+    >>> length("gibbs-ssvi", "short"), length("mf-svi", "short")
+    (3, 10)
+    """
+    return (GIBBS_LENGTHS if method in GIBBS_KINDS else MEAN_FIELD_LENGTHS)[chains]
+
+
+def studied_lengths(method: str) -> tuple[int, ...]:
+    """Return the lengths that the study tries."""
+    return GIBBS_STUDY if method in GIBBS_KINDS else MEAN_FIELD_STUDY
+
+
+def with_length(method: str, sweeps: int, device: str) -> Algorithm:
+    """Return a method whose chains have this length.
+
+    Examples
+    --------
+    >>> with_length("mimno-svi", 25, "cpu").local.burn_in, with_length("mf-svi", 50, "cpu").local.n_sweeps
+    (25, 50)
+    """
+    option = "burn_in" if method in GIBBS_KINDS else "n_sweeps"
+    return algorithm(method, device=device, **{option: sweeps}, **thread_option(device))
+
+
+def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits: int = 3) -> str:
+    """Return a table of the scores by length.
+
+    Parameters
+    ----------
+    studies : mapping
+        Method -> "best" or "end" -> length -> score.
+    digits : int
+    """
+    parts = []
+    for lengths, kind in (
+        (GIBBS_STUDY, "sweeps discarded before a draw"),
+        (MEAN_FIELD_STUDY, "sweeps of ascent"),
+    ):
+        rows = _study_rows(studies, lengths, digits)
+        if rows:
+            parts.append(table([kind, *map(str, lengths)], rows))
+    return "\n\n".join(parts)
+
+
+def _study_rows(studies: Mapping[str, Any], lengths: Sequence[int], digits: int) -> list[list[str]]:
+    return [
+        [f"{LABELS[method]}, {reading}", *(f"{scores[str(n)]:.{digits}f}" for n in lengths)]
+        for method in METHODS
+        if method in studies and studied_lengths(method) == tuple(lengths)
+        for reading, scores in studies[method].items()
+    ]
