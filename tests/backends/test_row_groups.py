@@ -13,6 +13,7 @@ from bpfa.backends.numpy.row_groups import (
     student_given_observed,
 )
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups
+from bpfa.model.row_kinds import RowKinds
 
 KERNELS = [NumpyRowGroups(), CpuRowGroups()]
 # The kernels compute in single precision.
@@ -200,3 +201,51 @@ def test_arguments_of_the_wrong_shape_are_refused():
         CpuRowGroups().student_rows(kept, queries, np.full((5, 5), 30, np.int32), chosen)
     with pytest.raises(ValueError, match="queries: expected the columns"):
         CpuRowGroups().nearest_rows(kept, queries_near(table(30, 3), 5), np.array([5], np.int32))
+
+
+def kinds(n_columns, n_kinds=3, seed=4):
+    rng = np.random.default_rng(seed)
+    scale = np.array([covariance(n_columns, seed + k).astype(float) for k in range(n_kinds)])
+    return RowKinds(
+        np.log(rng.dirichlet(np.ones(n_kinds))),
+        rng.normal(size=(n_kinds, n_columns)) + 3,
+        scale,
+        rng.uniform(5, 50, n_kinds),
+    )
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 7, 24, 40])
+def test_kernels_of_kinds_equal_the_specification(n_columns):
+    queries, chosen = queries_near(table(300, n_columns)), kinds(n_columns)
+    numpy, cpu = (kernels.kind_rows(chosen, queries) for kernels in KERNELS)
+    for name in ("mean", "square_scale", "freedom", "log_density", "log_share"):
+        np.testing.assert_allclose(
+            getattr(cpu, name), getattr(numpy, name), rtol=2e-6, atol=2e-6, err_msg=name
+        )
+    numpy, cpu = (kernels.kind_densities(chosen, queries) for kernels in KERNELS)
+    np.testing.assert_allclose(cpu, numpy, rtol=1e-9, atol=1e-9)
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), len(queries)).T
+    for one, other in zip(*(kernels.kind_sums(chosen, queries, shares) for kernels in KERNELS), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
+
+
+def test_threads_do_not_change_the_bits_of_kinds():
+    queries, chosen = queries_near(table(3000, 9), 2000), kinds(9, 5)
+    shares = np.random.default_rng(0).dirichlet(np.ones(5), len(queries)).T
+    one, other = (CpuRowGroups().kind_rows(chosen, queries, n) for n in (1, 3))
+    for name in ("mean", "square_scale", "log_density", "log_share"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for a, b in zip(*(CpuRowGroups().kind_sums(chosen, queries, shares, n) for n in (1, 3)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_one_kind_is_the_group_of_all_rows():
+    """The sums over rows without holes give what `group_posterior` says of these rows."""
+    rows, prior = table(60, 4, missing=0).values, groups(4, (60,), (5.0,))
+    start = RowKinds(np.zeros(1), np.full((1, 4), 2.0), np.eye(4)[None], np.array([10.0]))
+    sums = CpuRowGroups().kind_sums(start, Queries.of(rows, np.ones(rows.shape, bool)), np.ones((1, 60)))
+    found = RowKinds.of_sums(np.array([60.0]), *sums, start.mean, 5.0, prior)
+    expected = group_posterior(rows.astype(float), np.zeros(rows.shape), 5.0, prior)
+    np.testing.assert_allclose(found.mean[0], expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.scale[0], expected.scale, rtol=1e-5, atol=1e-6)
+    assert found.freedom[0] == expected.freedom

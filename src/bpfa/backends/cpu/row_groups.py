@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa.backends.cpu import _groups
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
+from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
 __all__ = ["CpuRowGroups"]
 
@@ -68,3 +70,61 @@ class CpuRowGroups(RowGroupKernels):
         freedom = own[:, None] + queries.observed.sum(axis=1)
         n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
         return StudentRows(mean, square_scale, freedom, student_log_density(freedom, n_scored, *sums))
+
+    def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
+        """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""
+        shape = len(kinds), len(queries)
+        mean, square_scale = np.empty((2, *shape, queries.values.shape[1]), np.float32)
+        sums = self._kind_rows(kinds, queries, mean, square_scale, n_threads)
+        n_observed = queries.observed.sum(axis=1)
+        freedom = kinds.freedom[:, None] + n_observed
+        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
+        log_density = student_log_density(freedom, n_scored, *sums[:3])
+        shares = log_shares(observed_log_density(kinds, n_observed, sums[0], sums[3]))
+        return StudentRows(mean, square_scale, freedom, log_density, shares)
+
+    def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
+        """Return the log density of observed entries and kinds; see `RowGroupKernels`."""
+        sums = self._kind_rows(kinds, queries, None, None, n_threads)
+        return observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+
+    def kind_sums(
+        self, kinds: RowKinds, queries: Queries, shares: Array, n_threads: int = 1
+    ) -> tuple[Array, Array]:
+        """Return sums over the rows of every kind; see `RowGroupKernels`."""
+        first, second = np.empty_like(kinds.mean), np.empty_like(kinds.scale)
+        _groups.kind_sums(
+            kinds.mean,
+            kinds.precision,
+            kinds.freedom,
+            queries.values,
+            queries.observed,
+            np.ascontiguousarray(shares, np.float64),
+            first,
+            second,
+            n_threads,
+        )
+        return first, second
+
+    @staticmethod
+    def _kind_rows(
+        kinds: RowKinds,
+        queries: Queries,
+        mean: NDArray[np.float32] | None,
+        square_scale: NDArray[np.float32] | None,
+        n_threads: int,
+    ) -> Array:
+        sums = np.empty((4, len(kinds), len(queries)))
+        _groups.kind_rows(
+            kinds.mean,
+            kinds.precision,
+            kinds.freedom,
+            queries.values,
+            queries.observed,
+            queries.scored,
+            mean,
+            square_scale,
+            sums,
+            n_threads,
+        )
+        return sums
