@@ -62,7 +62,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=600.0, help="seconds after which a contestant is stopped (600)"
     )
-    parser.add_argument("--rows", type=int, default=5000, help="use at most so many rows (5000)")
+    parser.add_argument("--rows", type=int, default=20_000, help="use at most so many rows (20,000)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=SECTIONS["like_rows"].results)
@@ -97,7 +97,11 @@ def markdown(results: dict) -> str:
         rows = [score_cells(result) for result in results["rows"] if result["table"] == name]
         parts += [f"{name[0].upper()}{name[1:]}:", table(HEADINGS, rows)]
     n_rows = results["settings"]["rows"]
-    return "\n\n".join([*parts, f"Every table has at most {n_rows:,} rows."])
+    sizes = ", ".join(
+        f"{name} {min(n_rows, TABLES[name].most_rows):,}"
+        for name in dict.fromkeys(result["table"] for result in results["rows"])
+    )
+    return "\n\n".join([*parts, f"Most rows of a table: {sizes}."])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class LikeRowsTable(NamedTuple):
     hidden: float
     source: str | None = None
     """The name of the source in `experiments.tables`, if the table is read from a file."""
+    most_rows: int = 5000
 
 
 def rows_of(source: str, n_columns: int | None = None) -> Callable[[Path, int], Array]:
@@ -62,8 +63,8 @@ def kinds(n_kinds: int, spread: float) -> Callable[[Path, int], Array]:
 
 
 TABLES = {
-    "cells, 24 proteins": LikeRowsTable(rows_of("cytometry"), 0.05, "cytometry"),
-    "genes of tumours, 200 samples": LikeRowsTable(rows_of("expression", 200), 0.1, "expression"),
+    "cells, 24 proteins": LikeRowsTable(rows_of("cytometry"), 0.05, "cytometry", 20_000),
+    "genes of tumours, 200 samples": LikeRowsTable(rows_of("expression", 200), 0.1, "expression", 3000),
     "genes of cell lines, 200 samples": LikeRowsTable(rows_of("cell lines", 200), 0.1, "cell lines"),
     "written digits": LikeRowsTable(digits, 0.2),
     "drawn, six kinds": LikeRowsTable(kinds(6, 1.0), 0.1),
@@ -73,9 +74,12 @@ TABLES = {
 
 
 def load(name: str, folder: Path, seed: int, n_rows: int) -> TableTask:
-    """Return a table with a share of its entries hidden, standardised by those that are left."""
+    """Return a table with a share of its entries hidden, standardised by those that are left.
+
+    It has at most `n_rows` rows, and at most as many as are set for it.
+    """
     table = TABLES[name]
-    values = table.read(folder, n_rows)
+    values = table.read(folder, min(n_rows, table.most_rows))
     hidden = np.random.default_rng([seed, 7]).random(values.shape) < table.hidden
     train = np.where(hidden, np.nan, values)
     mean, std = np.nanmean(train, axis=0), np.nanstd(train, axis=0)

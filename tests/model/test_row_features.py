@@ -23,7 +23,9 @@ def group_written_out(kept, groups, rows):
     values, size = kept.values[rows].astype(float), len(rows)
     weights = values @ groups.regression.T
     scatter = (weights - weights.mean(axis=0)).T @ (weights - weights.mean(axis=0))
-    scatter += size * np.linalg.inv(groups.g_o * groups.phi @ groups.phi.T + np.diag(1 / groups.weight_variance))
+    scatter += size * np.linalg.inv(
+        groups.g_o * groups.phi @ groups.phi.T + np.diag(1 / groups.weight_variance)
+    )
     for row in kept.variance[rows]:
         scatter += groups.regression @ np.diag(row) @ groups.regression.T
     covariance = (scatter + groups.prior_rows * np.diag(groups.weight_variance)) / (size + groups.prior_rows)

@@ -74,8 +74,8 @@ class RowsNotSavedWarning(UserWarning):
 def warn_of_rows_not_saved() -> None:
     """Warn that a model predicts by its features alone, although groups of like rows predict better."""
     warnings.warn(
-        "the model was saved without rows of its fit, among which like rows would be found, and predicts by "
-        "its features alone; save(path, with_rows=True) saves them",
+        "the model was saved without rows of its fit, among which like rows would be found, and predicts "
+        "without them; save(path, with_rows=True) saves them",
         RowsNotSavedWarning,
         # The line that called `impute`.
         stacklevel=5,
@@ -167,13 +167,13 @@ def _grouped(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int |
     if mixture is None or not (trial.is_better or parameters.groups is True):
         return outcome
     if judged_fit is outcome:
-        return replace(outcome, like_rows=LikeRows(mixture, judged.kept, judged.kinds))
+        return replace(outcome, like_rows=LikeRows.of(mixture, judged.kept, judged.kinds))
     kept = _kept_rows(outcome, seen.visible.rows, parameters, n_jobs)
     if judged.mixture_before is not None:
         kinds = _fitted_kinds(outcome, kept, judged.mixture_before, n_jobs)
         kept = _groups(outcome, kept, judged.mixture_before, n_jobs, kinds).completed_again()
     kinds = _fitted_kinds(outcome, kept, mixture, n_jobs)
-    return replace(outcome, like_rows=LikeRows(mixture, kept, kinds))
+    return replace(outcome, like_rows=LikeRows.of(mixture, kept, kinds))
 
 
 def _judged(
@@ -214,7 +214,9 @@ def _fitted_kinds(
     covariance, stream = row_covariance(outcome.posterior), outcome.settings.stream.child("kinds")
     strengths = [share * covariance.shape[0] for share in KIND_PRIORS]
     found = {
-        n: fit_kinds(kept, covariance, n, strengths, BACKENDS["cpu"].row_groups, stream.generator(n), n_jobs or 0)
+        n: fit_kinds(
+            kept, covariance, n, strengths, BACKENDS["cpu"].row_groups, stream.generator(n), n_jobs or 0
+        )
         for n in sorted(set(mixture.kinds))
     }
     return tuple(
@@ -229,7 +231,9 @@ def _chosen_kinds(
     """Return those of the divisions that a mixture has."""
     if mixture is None:
         return ()
-    all_of_them = dict(zip(zip(candidates.kinds, candidates.kind_prior_rows, strict=True), kinds, strict=True))
+    all_of_them = dict(
+        zip(zip(candidates.kinds, candidates.kind_prior_rows, strict=True), kinds, strict=True)
+    )
     return tuple(all_of_them[key] for key in zip(mixture.kinds, mixture.kind_prior_rows, strict=True))
 
 
@@ -333,7 +337,9 @@ def _hidden_densities(
     for part, found in groups.students(batch):
         chosen = np.flatnonzero(np.isin(rows, part))
         here = np.searchsorted(part, rows[chosen]), columns[chosen]
-        log_density[1:, chosen], errors[1:, chosen] = entry_densities(found, truth[rows[chosen], here[1]], here)
+        log_density[1:, chosen], errors[1:, chosen] = entry_densities(
+            found, truth[rows[chosen], here[1]], here
+        )
     # From the units of the model to those of the standardised columns.
     return HiddenDensities(log_density, errors * outcome.scale.noise_ratio[columns], rows)
 

@@ -51,7 +51,7 @@ class FeatureGroups:
     def weight_covariance(self) -> Array:
         """Covariance of the weights of a row, given all of its entries."""
         precision = self.g_o * self.phi @ self.phi.T + np.diag(1 / self.weight_variance)
-        return np.linalg.inv(precision)
+        return np.asarray(np.linalg.inv(precision), np.float64)
 
     @cached_property
     def signal_variance(self) -> float:
@@ -131,7 +131,7 @@ def _predicted(
 ) -> tuple[Array, Array, Array]:
     """Return location and squared scale of the missing entries, and the three sums of a density."""
     noise, wider, freedom = group.noise_precision, (size + 1) / size, groups.prior_rows + size + 2
-    root = np.linalg.cholesky(group.precision + noise * products[0])
+    root: Array = np.linalg.cholesky(group.precision + noise * products[0]).astype(np.float64)
     seen, expected = _distance(root, deviation, observed, noise, groups.phi)
     seen = freedom + seen / wider
     features = groups.phi[:, ~observed]
@@ -140,7 +140,7 @@ def _predicted(
     square_scale = wider * spread * seen / (freedom + observed.sum())
     both, log_diagonal = seen, 0.0
     if scored.any():
-        whole = np.linalg.cholesky(group.precision + noise * (products[0] + products[1]))
+        whole: Array = np.linalg.cholesky(group.precision + noise * (products[0] + products[1])).astype(float)
         both = freedom + _distance(whole, deviation, observed | scored, noise, groups.phi)[0] / wider
         log_diagonal = np.log(np.diag(whole)).sum() - np.log(np.diag(root)).sum()
         log_diagonal += scored.sum() / 2 * np.log(wider / noise)

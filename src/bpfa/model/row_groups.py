@@ -62,7 +62,10 @@ class Queries:
 
     @classmethod
     def of(
-        cls, values: Array, observed: NDArray[np.bool_], scored: NDArray[np.bool_] | None = None
+        cls,
+        values: Array | NDArray[np.float32],
+        observed: NDArray[np.bool_],
+        scored: NDArray[np.bool_] | None = None,
     ) -> Queries:
         """Return rows as kernels read them."""
         if scored is None:

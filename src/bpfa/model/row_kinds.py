@@ -55,7 +55,7 @@ class RowKinds:
     @cached_property
     def precision(self) -> Array:
         """Inverses of the scale matrices."""
-        return np.linalg.inv(self.scale)
+        return np.asarray(np.linalg.inv(self.scale), np.float64)
 
     @cached_property
     def log_root(self) -> Array:

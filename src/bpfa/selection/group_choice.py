@@ -17,14 +17,22 @@ from bpfa._support.checks import Array
 from bpfa.model.row_groups import StudentMixture
 from bpfa.prediction.groups import GroupMixture
 
-__all__ = ["KIND_PRIORS", "HiddenDensities", "MixtureTrial", "candidate_groups", "entry_densities", "mixture_weights", "student_logpdf"]
+__all__ = [
+    "KIND_PRIORS",
+    "HiddenDensities",
+    "MixtureTrial",
+    "candidate_groups",
+    "entry_densities",
+    "mixture_weights",
+    "student_logpdf",
+]
 
 # The sizes of the groups that are tried, as far as the kept rows are at least so many times as many, and the
 # numbers of rows that their priors count for.
 SIZES, ROWS_PER_MEMBER = (15, 30, 60, 120, 240, 480, 960, 1920), 3
 PRIOR_ROWS = (5.0, 40.0, 320.0)
-# Into how many kinds all rows are divided, as far as each kind has so many rows on average, and the numbers of
-# rows that the prior of a kind counts for, as multiples of the number of columns.
+# Into how many kinds all rows are divided, as far as each kind has so many rows on average, and at least one
+# for each column; and the numbers of rows that the prior of a kind counts for, as multiples of the columns.
 KINDS, ROWS_PER_KIND = (1, 2, 4, 8, 16, 32), 50
 KIND_PRIORS = (0.2, 1.6)
 # The most columns with which the covariances of groups and kinds are found: the time grows with the cube of
@@ -63,7 +71,7 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
         return None
     narrow = n_columns <= MOST_COLUMNS
     pairs = [(size, rows) for size in sizes for rows in PRIOR_ROWS if narrow]
-    kinds = [n for n in KINDS if narrow and ROWS_PER_KIND * n <= n_kept or n == 1 and narrow]
+    kinds = [n for n in KINDS if (narrow and ROWS_PER_KIND * n <= n_kept) or (n == 1 and narrow)]
     features = [size for size in FEATURE_SIZES if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS]
     n = len(pairs) + len(features) + len(KIND_PRIORS) * len(kinds)
     if not n:

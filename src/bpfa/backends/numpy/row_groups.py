@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import multivariate_t
 
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
@@ -99,8 +98,10 @@ class NumpyRowGroups(RowGroupKernels):
             o = queries.observed[q].astype(bool)
             found[k, q] = kinds.log_weights[k]
             if o.any():
-                whole = multivariate_t(kinds.mean[k][o], kinds.scale[k][np.ix_(o, o)], kinds.freedom[k])
-                found[k, q] += whole.logpdf(queries.values[q][o])
+                # All observed entries are scored, and none is given.
+                group = StudentGroup(kinds.mean[k], kinds.scale[k], float(kinds.freedom[k]))
+                values = queries.values[q].astype(np.float64)
+                found[k, q] += student_given_observed(group, values, np.zeros_like(o), o).log_density
         return found
 
     def kind_sums(

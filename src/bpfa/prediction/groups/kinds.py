@@ -103,9 +103,7 @@ def _first_shares(values: Array, n_kinds: int, rng: np.random.Generator) -> Arra
     return np.asarray(np.arange(n_kinds)[:, None] == kind, np.float64)
 
 
-def _shares(
-    kinds: RowKinds, rows: Queries, kernels: RowGroupKernels, n_threads: int
-) -> tuple[Array, float]:
+def _shares(kinds: RowKinds, rows: Queries, kernels: RowGroupKernels, n_threads: int) -> tuple[Array, float]:
     """Return the shares of the kinds in every row, and the log-likelihood per entry."""
     density = kernels.kind_densities(kinds, rows, n_threads)
     shares = np.exp(log_shares(density))

@@ -76,7 +76,11 @@ class GroupMixture:
             if any(size < 1 for size in sizes) or any(b < a for a, b in pairwise(sizes)):
                 raise ValueError(f"{name}={sizes}: expected ascending numbers >= 1")
         weights = self.all_weights
-        if min((*self.prior_rows, *self.kind_prior_rows, 1.0)) <= 0 or min(weights) < 0 or sum(weights) > 1 + 1e-9:
+        if (
+            min((*self.prior_rows, *self.kind_prior_rows, 1.0)) <= 0
+            or min(weights) < 0
+            or sum(weights) > 1 + 1e-9
+        ):
             raise ValueError("prior_rows, weights: expected numbers > 0, and weights whose sum is at most 1")
 
     def __len__(self) -> int:
@@ -106,7 +110,7 @@ class GroupMixture:
         ...              kind_weights=(0.1,)).in_words()
         'groups of 20, 60 rows, 4 kinds of rows'
         """
-        groups, kinds = self.sizes, sorted({n for n in self.kinds})
+        groups, kinds = self.sizes, sorted(set(self.kinds))
         words = [f"groups of {', '.join(map(str, groups))} rows"] if len(groups) else []
         return ", ".join(words + ([f"{', '.join(map(str, kinds))} kinds of rows"] if kinds else []))
 
@@ -145,7 +149,7 @@ class LikeRows:
     ----------
     mixture : GroupMixture
     kept : KeptRows or None
-        None after a model was loaded from a file that does not contain them.
+        None if the mixture has no groups, and after a model was loaded from a file that does not contain them.
     kinds : tuple of RowKinds
         The divisions of the rows into kinds, as in the mixture.
     """
@@ -153,6 +157,11 @@ class LikeRows:
     mixture: GroupMixture
     kept: KeptRows | None
     kinds: tuple[RowKinds, ...] = ()
+
+    @classmethod
+    def of(cls, mixture: GroupMixture, kept: KeptRows, kinds: tuple[RowKinds, ...]) -> LikeRows:
+        """Return what a fit has chosen; rows are kept only if the mixture needs them."""
+        return cls(mixture, kept if len(mixture.sizes) else None, kinds)
 
 
 def row_covariance(posterior: Posterior) -> NDArray[np.float32]:

@@ -23,7 +23,7 @@ __all__ = ["GroupPredictor", "MixturePredictor"]
 
 # How many numbers the members of the groups of a block of rows, and what these predict, may take, and the
 # most rows of a block.
-BLOCK_NUMBERS, BLOCK_ROWS = 2**22, 4096
+BLOCK_NUMBERS, BLOCK_ROWS = 2**20, 4096
 
 
 class GroupPredictor:
