@@ -195,16 +195,23 @@ def _judged(
     first = MixtureTrial(candidates, hidden)
     chosen = _chosen_kinds(candidates, kinds, first.mixture)
     found = _Judged(first, None, kept, chosen)
-    if first.mixture is None or not first.is_better or (kept.variance > 0).mean() < LEAST_COMPLETED:
-        return found
-    if not len(first.mixture.sizes):
-        # Kinds do not depend on how the kept rows are completed.
+    if first.mixture is None or not first.is_better or not _pays_to_complete(kept, first.mixture):
         return found
     again = _groups(outcome, kept, first.mixture, n_jobs, chosen).completed_again()
     second = MixtureTrial(candidates, judge(again, candidates, kinds, n_jobs))
     if second.gain <= first.gain:
         return found
     return _Judged(second, first.mixture, again, _chosen_kinds(candidates, kinds, second.mixture))
+
+
+def _pays_to_complete(kept: KeptRows, mixture: GroupMixture) -> bool:
+    """Return whether the kept rows have so many missing entries, and the mixture so many groups, that it pays.
+
+    Kinds do not depend on how rows are completed, and covariances of many columns take too long.
+    """
+    missing = kept.variance > 0
+    operations = missing.any(axis=1).sum() * len(mixture.members) * kept.values.shape[1] ** 3 / 3
+    return bool(len(mixture.sizes) and missing.mean() >= LEAST_COMPLETED and operations <= MOST_OPERATIONS)
 
 
 def _fitted_kinds(

@@ -39,7 +39,8 @@ class RowKinds:
 
     Examples
     --------
-    >>> kinds = RowKinds(np.log([0.5, 0.5]), np.zeros((2, 1)), np.array([[[1.0]], [[4.0]]]), np.array([5.0, 5.0]))
+    >>> scale = np.array([[[1.0]], [[4.0]]])
+    >>> kinds = RowKinds(np.log([0.5, 0.5]), np.zeros((2, 1)), scale, np.array([5.0, 5.0]))
     >>> len(kinds), kinds.precision.ravel()
     (2, array([1.  , 0.25]))
     """

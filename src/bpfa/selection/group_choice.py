@@ -71,7 +71,8 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
         return None
     narrow = n_columns <= MOST_COLUMNS
     pairs = [(size, rows) for size in sizes for rows in PRIOR_ROWS if narrow]
-    kinds = [n for n in KINDS if (narrow and ROWS_PER_KIND * n <= n_kept) or (n == 1 and narrow)]
+    rows_per_kind = max(ROWS_PER_KIND, n_columns)
+    kinds = [n for n in KINDS if narrow and (n == 1 or rows_per_kind * n <= n_kept)]
     features = [size for size in FEATURE_SIZES if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS]
     n = len(pairs) + len(features) + len(KIND_PRIORS) * len(kinds)
     if not n:

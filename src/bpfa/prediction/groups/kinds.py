@@ -56,7 +56,8 @@ def fit_kinds(
     >>> rng = np.random.default_rng(0)
     >>> values = (rng.normal(size=(200, 2)) + np.where(rng.random((200, 1)) < 0.5, -5, 5)).astype(np.float32)
     >>> kept = KeptRows(values, np.zeros_like(values))
-    >>> kinds, = fit_kinds(kept, np.cov(values.T).astype(np.float32), 2, [1.0], backend_of("cpu").row_groups, rng)
+    >>> covariance = np.cov(values.T).astype(np.float32)
+    >>> kinds, = fit_kinds(kept, covariance, 2, [1.0], backend_of("cpu").row_groups, rng)
     >>> np.sort(kinds.mean.round()[:, 0])
     array([-5.,  5.])
     """

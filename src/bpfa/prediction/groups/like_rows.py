@@ -133,7 +133,7 @@ class GroupMixture:
         )
 
     def without_rows(self) -> GroupMixture | None:
-        """Return what is left if no rows are kept among which like ones could be found; None if nothing is."""
+        """Return what is left without rows among which like ones could be found; None if nothing is."""
         if not self.kinds:
             return None
         share = self.global_weight + sum(self.kind_weights)
@@ -149,7 +149,7 @@ class LikeRows:
     ----------
     mixture : GroupMixture
     kept : KeptRows or None
-        None if the mixture has no groups, and after a model was loaded from a file that does not contain them.
+        None if the mixture has no groups, and in a model from a file that does not contain them.
     kinds : tuple of RowKinds
         The divisions of the rows into kinds, as in the mixture.
     """
