@@ -87,7 +87,7 @@ def _threads() -> int:
 
 def mofa(task: TableTask, seed: int) -> dict[str, Any]:
     """Predict by mofapy2, if it is installed."""
-    found = baselines.mofa(task.train, MOFA_FACTORS, seed)
+    found = baselines.mofa(task.train, min(MOFA_FACTORS, task.train.shape[1]), seed)
     scores = gaussian_scores(task.truth, found.mean[task.hidden], found.std[task.hidden])
     return scores | {"note": found.note}
 

@@ -26,6 +26,10 @@ class RowGroupKernels(ABC):
     ignores it.
     """
 
+    def on(self, device: str) -> RowGroupKernels:
+        """Return the kernels for one of several devices of this kind; by default there is one."""
+        return self
+
     @abstractmethod
     def nearest_rows(
         self, kept: KeptRows, queries: Queries, sizes: NDArray[np.int32], n_threads: int = 1

@@ -277,11 +277,12 @@ class PredictionMixin(TransformMixin):
             mixture = like_rows.mixture.without_rows()
         if mixture is None:
             return None
+        device = check_device(self.device)
         return GroupPredictor(
             mixture,
             like_rows.kept,
             row_covariance(self.posterior_),
-            backend_of(check_device(self.device)).row_groups,
+            backend_of(device).row_groups.on(device),
             check_jobs(self.n_jobs) or 0,
             like_rows.kinds,
             model_features(self.posterior_),
