@@ -205,7 +205,7 @@ def _judged(
 
 
 def _pays_to_complete(kept: KeptRows, mixture: GroupMixture) -> bool:
-    """Return whether the kept rows have so many missing entries, and the mixture so many groups, that it pays.
+    """Return whether the kept rows miss so many entries, and the mixture has such groups, that it pays.
 
     Kinds do not depend on how rows are completed, and covariances of many columns take too long.
     """

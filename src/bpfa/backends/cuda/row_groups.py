@@ -17,7 +17,7 @@ __all__ = ["CudaRowGroups"]
 
 # Threads of a block, and how many blocks there are for each multiprocessor.
 THREADS, BLOCKS = 128, 8
-# How many distances are sorted at a time, and of how many rows; a grid has at most 2^16 - 1 blocks on that axis.
+# How many distances are sorted at a time, and of how many rows; a grid has at most 2^16 - 1 blocks for them.
 MOST_KEYS, MOST_QUERIES = 2**25, 2**15
 
 
