@@ -34,6 +34,8 @@ PRIOR_ROWS = (5.0, 40.0, 320.0)
 # Into how many kinds all rows are divided, as far as each kind has so many rows on average, and at least one
 # for each column; and the numbers of rows that the prior of a kind counts for, as multiples of the columns.
 KINDS, ROWS_PER_KIND = (1, 2, 4, 8, 16, 32), 50
+# The most numbers that the covariances of all kinds of a division have together, which limits their time.
+MOST_NUMBERS = 2**17
 KIND_PRIORS = (0.2, 1.6)
 # The most columns with which the covariances of groups and kinds are found: the time grows with the cube of
 # this number. Groups with the features of the model are tried from so many columns on, with these sizes.
@@ -72,7 +74,8 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
     narrow = n_columns <= MOST_COLUMNS
     pairs = [(size, rows) for size in sizes for rows in PRIOR_ROWS if narrow]
     rows_per_kind = max(ROWS_PER_KIND, n_columns)
-    kinds = [n for n in KINDS if narrow and (n == 1 or rows_per_kind * n <= n_kept)]
+    most = min(n_kept // rows_per_kind, MOST_NUMBERS // n_columns**2)
+    kinds = [n for n in KINDS if narrow and n <= max(1, most)]
     features = [size for size in FEATURE_SIZES if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS]
     n = len(pairs) + len(features) + len(KIND_PRIORS) * len(kinds)
     if not n:

@@ -14,11 +14,12 @@ from bpfa.model.row_kinds import LEAST_SHARE, RowKinds, log_shares
 
 __all__ = ["fit_kinds"]
 
-# The rows among which kinds are found, and the most iterations of EM with these rows.
-FIRST_ROWS, N_ITERATIONS = 4096, 30
+# The rows among which kinds are found, and the most entries that these have; the most iterations of EM with
+# them; and the most entries of the rows that are used in the end.
+FIRST_ROWS, FIRST_ENTRIES, N_ITERATIONS, LAST_ENTRIES = 4096, 200_000, 30, 500_000
 # The fewest rows of a kind, on average.
 ROWS_PER_KIND = 30
-# Iterations with all kept rows afterwards.
+# Iterations with more of the kept rows afterwards.
 N_LAST = 2
 # EM ends when the log-likelihood per entry rises by less.
 LEAST_RISE = 1e-3
@@ -63,11 +64,13 @@ def fit_kinds(
     """
     prior = RowGroups(covariance, np.zeros(0, np.int32), np.zeros(0, np.float32))
     between = float(np.exp(np.log(prior_rows).mean()))
-    n_rows = max(FIRST_ROWS, ROWS_PER_KIND * n_kinds)
-    some = np.sort(rng.permutation(len(kept))[:n_rows])
+    n_columns = covariance.shape[0]
+    n_rows = max(min(FIRST_ROWS, FIRST_ENTRIES // n_columns), ROWS_PER_KIND * n_kinds)
+    order = rng.permutation(len(kept))[: max(n_rows, LAST_ENTRIES // n_columns)]
+    some = np.sort(order[:n_rows])
     few = Queries.of(kept.values[some], kept.variance[some] == 0)
     shares = _first_shares(kept.values[some].astype(np.float64), n_kinds, rng)
-    center = np.zeros((n_kinds, covariance.shape[0]))
+    center = np.zeros((n_kinds, n_columns))
     wide = RowKinds(
         np.zeros(n_kinds),
         center,
@@ -81,7 +84,8 @@ def fit_kinds(
             break
         before = height
         kinds = _next_kinds(kinds, few, shares, between, prior, kernels, n_threads)
-    rows = few if len(some) == len(kept) else Queries.of(kept.values, kept.variance == 0)
+    more = np.sort(order)
+    rows = few if len(some) == len(more) else Queries.of(kept.values[more], kept.variance[more] == 0)
     for _ in range(N_LAST if rows is not few else 0):
         shares, _ = _shares(kinds, rows, kernels, n_threads)
         kinds = _next_kinds(kinds, rows, shares, between, prior, kernels, n_threads)
