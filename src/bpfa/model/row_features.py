@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from bpfa._support.checks import Array
-from bpfa.model.row_groups import KeptRows, Queries, StudentRows, student_log_density
+from bpfa.model.row_groups import KeptRows, Queries, StudentRows
 
 __all__ = ["FeatureGroups", "feature_rows"]
 
@@ -114,10 +114,8 @@ def feature_rows(
             mean[c, q, ~observed], square_scale[c, q, ~observed], sums[:, c, q] = _predicted(
                 group, values - group.mean, observed, scored, products, groups, int(size)
             )
-    own = groups.prior_rows + groups.members + 2.0
-    freedoms = own[:, None] + queries.observed.sum(axis=1)
-    n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-    return StudentRows(mean, square_scale, freedoms, student_log_density(freedoms, n_scored, *sums))
+    own = groups.prior_rows + groups.members.astype(np.float64) + 2
+    return StudentRows.of_sums(own, queries, mean, square_scale, sums)
 
 
 def _predicted(

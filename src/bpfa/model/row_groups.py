@@ -166,6 +166,33 @@ class StudentRows:
     log_density: Array
     log_share: Array | None = None
 
+    @classmethod
+    def of_sums(
+        cls,
+        own_freedom: Array,
+        queries: Queries,
+        mean: NDArray[np.float32],
+        square_scale: NDArray[np.float32],
+        sums: Array,
+        log_share: Array | None = None,
+    ) -> StudentRows:
+        """Return the distributions of which a kernel has computed the sums of their densities.
+
+        Parameters
+        ----------
+        own_freedom : array, shape (C,)
+            Degrees of freedom of a whole row.
+        queries : Queries
+        mean, square_scale : arrays
+        sums : array, shape (3, C, rows)
+            The last three arguments of `student_log_density`.
+        log_share : array, optional
+        """
+        freedom = own_freedom[:, None] + queries.observed.sum(axis=1)
+        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
+        log_density = student_log_density(freedom, n_scored, *sums)
+        return cls(mean, square_scale, freedom, log_density, log_share)
+
     @property
     def variance(self) -> Array:
         """Variances of the entries."""

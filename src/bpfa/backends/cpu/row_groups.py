@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.backends.cpu import _groups
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
-from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
 __all__ = ["CpuRowGroups"]
@@ -67,21 +67,15 @@ class CpuRowGroups(RowGroupKernels):
             n_threads,
         )
         own = groups.prior_rows.astype(np.float64) + groups.members + 2
-        freedom = own[:, None] + queries.observed.sum(axis=1)
-        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-        return StudentRows(mean, square_scale, freedom, student_log_density(freedom, n_scored, *sums))
+        return StudentRows.of_sums(own, queries, mean, square_scale, sums)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
         """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""
         shape = len(kinds), len(queries)
         mean, square_scale = np.empty((2, *shape, queries.values.shape[1]), np.float32)
         sums = self._kind_rows(kinds, queries, mean, square_scale, n_threads)
-        n_observed = queries.observed.sum(axis=1)
-        freedom = kinds.freedom[:, None] + n_observed
-        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-        log_density = student_log_density(freedom, n_scored, *sums[:3])
-        shares = log_shares(observed_log_density(kinds, n_observed, sums[0], sums[3]))
-        return StudentRows(mean, square_scale, freedom, log_density, shares)
+        density = observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        return StudentRows.of_sums(kinds.freedom, queries, mean, square_scale, sums[:3], log_shares(density))
 
     def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
         """Return the log density of observed entries and kinds; see `RowGroupKernels`."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cuda.runtime import CurrentDevice, cupy_module, kernel, launch, on_device
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE
-from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
 __all__ = ["CudaRowGroups"]
@@ -77,9 +77,7 @@ class CudaRowGroups(CpuRowGroups):
             )  # fmt: skip
             found = mean.get(), square_scale.get(), sums.get()
         own = groups.prior_rows.astype(np.float64) + groups.members + 2
-        freedom = own[:, None] + queries.observed.sum(axis=1)
-        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-        return StudentRows(found[0], found[1], freedom, student_log_density(freedom, n_scored, *found[2]))
+        return StudentRows.of_sums(own, queries, *found)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
         """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""
@@ -95,12 +93,8 @@ class CudaRowGroups(CpuRowGroups):
                 cupy.empty(n_blocks * (2 * n_columns**2 + 4 * n_columns)),
             )  # fmt: skip
             found, sums = (mean.get(), square_scale.get()), results.get()
-        n_observed = queries.observed.sum(axis=1)
-        freedom = kinds.freedom[:, None] + n_observed
-        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-        log_density = student_log_density(freedom, n_scored, *sums[:3])
-        shares = log_shares(observed_log_density(kinds, n_observed, sums[0], sums[3]))
-        return StudentRows(*found, freedom, log_density, shares)
+        density = observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        return StudentRows.of_sums(kinds.freedom, queries, *found, sums[:3], log_shares(density))
 
 
 def _n_blocks(n_items: int) -> int:
