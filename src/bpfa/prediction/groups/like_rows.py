@@ -112,7 +112,9 @@ class GroupMixture:
         """
         groups, kinds = self.sizes, sorted(set(self.kinds))
         words = [f"groups of {', '.join(map(str, groups))} rows"] if len(groups) else []
-        return ", ".join(words + ([f"{', '.join(map(str, kinds))} kinds of rows"] if kinds else []))
+        if kinds:
+            words.append(f"{', '.join(map(str, kinds))} kind{'' if kinds == [1] else 's'} of rows")
+        return ", ".join(words)
 
     def chosen(self, places: NDArray[np.int64], weights: Array) -> GroupMixture:
         """Return some of the parts, which are numbered as in `all_weights`, with new weights."""
