@@ -87,7 +87,7 @@ def _threads() -> int:
 
 def mofa(task: TableTask, seed: int) -> dict[str, Any]:
     """Predict by mofapy2, if it is installed."""
-    found = baselines.mofa(task.train, MOFA_FACTORS, seed)
+    found = baselines.mofa(task.train, min(MOFA_FACTORS, task.train.shape[1]), seed)
     scores = gaussian_scores(task.truth, found.mean[task.hidden], found.std[task.hidden])
     return scores | {"note": found.note}
 
@@ -109,7 +109,7 @@ def bpfa(groups: bool | str) -> Contestant:
             warnings.simplefilter("ignore", SeenInFitWarning)
             score = model.held_out_score(task.complete(), task.hidden)
             coverage = model.calibration(task.complete(), task.hidden, levels=(0.95,))["coverage"][0]
-        note = "no groups" if model.groups_ is None else f"groups of {_sizes(model)} rows"
+        note = "no groups" if model.groups_ is None else model.groups_.in_words()
         return {
             "log_likelihood": score.log_likelihood,
             "mse": float((error**2).mean()),
@@ -118,10 +118,6 @@ def bpfa(groups: bool | str) -> Contestant:
         }
 
     return contestant
-
-
-def _sizes(model: Any) -> str:
-    return ", ".join(map(str, model.groups_.sizes))
 
 
 CONTESTANTS: dict[str, Contestant] = {

@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import invgamma, invwishart, multivariate_normal, multivariate_t, norm
 
 from bpfa.backends.cpu.row_groups import CpuRowGroups
+from bpfa.backends.cuda import row_groups as cuda_row_groups
+from bpfa.backends.cuda.row_groups import CudaRowGroups
 from bpfa.backends.numpy.row_groups import (
     NumpyRowGroups,
     StudentGroup,
@@ -13,8 +15,11 @@ from bpfa.backends.numpy.row_groups import (
     student_given_observed,
 )
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups
+from bpfa.model.row_kinds import RowKinds
 
 KERNELS = [NumpyRowGroups(), CpuRowGroups()]
+# Every kind of device that is compared with the specification.
+DEVICES = [CpuRowGroups(), pytest.param(CudaRowGroups(), marks=pytest.mark.gpu)]
 # The kernels compute in single precision.
 CLOSE = {"rtol": 2e-4, "atol": 2e-4}
 
@@ -139,18 +144,20 @@ def test_a_group_of_all_rows_is_the_regression_on_the_whole_table():
 
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 16, 24, 40])
 @pytest.mark.parametrize("prior", [{}, {"mean_rows": 3.0, "scale_rows": np.inf, "correlation_share": 1.0}])
-def test_the_kernels_equal_the_specification(n_columns, prior):
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_kernels_equal_the_specification(n_columns, prior, device):
     kept, chosen = table(300, n_columns), groups(n_columns, **prior)
     queries = queries_near(kept)
     sizes = np.unique(chosen.members).astype(np.int32)
-    found = [kernels.nearest_rows(kept, queries, sizes) for kernels in KERNELS]
+    both = NumpyRowGroups(), device
+    found = [kernels.nearest_rows(kept, queries, sizes) for kernels in both]
     # Where nothing is observed, all distances are equal.
     for q in np.flatnonzero(queries.observed.any(axis=1)):
         for size in sizes:
             assert set(found[0][q, :size]) == set(found[1][q, :size])
-    numpy, cpu = (kernels.student_rows(kept, queries, found[0], chosen) for kernels in KERNELS)
+    numpy, other = (kernels.student_rows(kept, queries, found[0], chosen) for kernels in both)
     for name in ("mean", "square_scale", "freedom", "log_density"):
-        np.testing.assert_allclose(getattr(cpu, name), getattr(numpy, name), **CLOSE, err_msg=name)
+        np.testing.assert_allclose(getattr(other, name), getattr(numpy, name), **CLOSE, err_msg=name)
 
 
 def test_threads_do_not_change_bits():
@@ -164,7 +171,7 @@ def test_threads_do_not_change_bits():
             np.testing.assert_array_equal(getattr(student, name), getattr(found[0], name))
 
 
-@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("kernels", [NumpyRowGroups(), *DEVICES])
 def test_a_row_is_not_like_itself(kernels):
     """Not even if it is in the sample with other entries missing than now."""
     kept = table(400, 8, missing=0.2)
@@ -176,7 +183,7 @@ def test_a_row_is_not_like_itself(kernels):
     assert not (nearest[known] == np.arange(50)[known, None]).any()
 
 
-@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("kernels", [NumpyRowGroups(), *DEVICES])
 def test_of_equal_rows_only_one_is_left_out(kernels):
     values = np.repeat(np.arange(40, dtype=np.float32), 3)[:, None] + np.zeros((1, 3), np.float32)
     kept = KeptRows(values, np.zeros_like(values))
@@ -200,3 +207,73 @@ def test_arguments_of_the_wrong_shape_are_refused():
         CpuRowGroups().student_rows(kept, queries, np.full((5, 5), 30, np.int32), chosen)
     with pytest.raises(ValueError, match="queries: expected the columns"):
         CpuRowGroups().nearest_rows(kept, queries_near(table(30, 3), 5), np.array([5], np.int32))
+
+
+def kinds(n_columns, n_kinds=3, seed=4):
+    rng = np.random.default_rng(seed)
+    scale = np.array([covariance(n_columns, seed + k).astype(float) for k in range(n_kinds)])
+    return RowKinds(
+        np.log(rng.dirichlet(np.ones(n_kinds))),
+        rng.normal(size=(n_kinds, n_columns)) + 3,
+        scale,
+        rng.uniform(5, 50, n_kinds),
+    )
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 7, 24, 40])
+@pytest.mark.parametrize("device", DEVICES)
+def test_kernels_of_kinds_equal_the_specification(n_columns, device):
+    queries, chosen = queries_near(table(300, n_columns)), kinds(n_columns)
+    both = NumpyRowGroups(), device
+    numpy, cpu = (kernels.kind_rows(chosen, queries) for kernels in both)
+    for name in ("mean", "square_scale", "freedom", "log_density", "log_share"):
+        np.testing.assert_allclose(
+            getattr(cpu, name), getattr(numpy, name), rtol=2e-6, atol=2e-6, err_msg=name
+        )
+    numpy, cpu = (kernels.kind_densities(chosen, queries) for kernels in both)
+    np.testing.assert_allclose(cpu, numpy, rtol=1e-9, atol=1e-9)
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), len(queries)).T
+    for one, other in zip(*(kernels.kind_sums(chosen, queries, shares) for kernels in both), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
+
+
+def test_threads_do_not_change_the_bits_of_kinds():
+    queries, chosen = queries_near(table(3000, 9), 2000), kinds(9, 5)
+    shares = np.random.default_rng(0).dirichlet(np.ones(5), len(queries)).T
+    one, other = (CpuRowGroups().kind_rows(chosen, queries, n) for n in (1, 3))
+    for name in ("mean", "square_scale", "log_density", "log_share"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for a, b in zip(*(CpuRowGroups().kind_sums(chosen, queries, shares, n) for n in (1, 3)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_one_kind_is_the_group_of_all_rows():
+    """The sums over rows without holes give what `group_posterior` says of these rows."""
+    rows, prior = table(60, 4, missing=0).values, groups(4, (60,), (5.0,))
+    start = RowKinds(np.zeros(1), np.full((1, 4), 2.0), np.eye(4)[None], np.array([10.0]))
+    sums = CpuRowGroups().kind_sums(start, Queries.of(rows, np.ones(rows.shape, bool)), np.ones((1, 60)))
+    found = RowKinds.of_sums(np.array([60.0]), *sums, start.mean, 5.0, prior)
+    expected = group_posterior(rows.astype(float), np.zeros(rows.shape), 5.0, prior)
+    np.testing.assert_allclose(found.mean[0], expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.scale[0], expected.scale, rtol=1e-5, atol=1e-6)
+    assert found.freedom[0] == expected.freedom
+
+
+@pytest.mark.gpu
+def test_bits_on_a_gpu_do_not_depend_on_the_blocks(monkeypatch):
+    kept, chosen, several = table(3000, 9), groups(9, (15, 150), (5.0, 5.0)), kinds(9, 5)
+    queries = queries_near(kept, 500)
+
+    def predicted():
+        nearest = CudaRowGroups().nearest_rows(kept, queries, chosen.members)
+        found = CudaRowGroups().student_rows(kept, queries, nearest, chosen)
+        return nearest, found, CudaRowGroups().kind_rows(several, queries)
+
+    one = predicted()
+    monkeypatch.setattr(cuda_row_groups, "BLOCKS", 1)
+    monkeypatch.setattr(cuda_row_groups, "MOST_KEYS", 3000 * 7)
+    other = predicted()
+    np.testing.assert_array_equal(one[0], other[0])
+    for a, b in zip(one[1:], other[1:], strict=True):
+        for name in ("mean", "square_scale", "log_density"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))

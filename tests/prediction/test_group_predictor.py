@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from bpfa.backends.registry import backend_of
 from bpfa.data import Batch
+from bpfa.model.row_features import FeatureGroups
 from bpfa.model.row_groups import KeptRows
-from bpfa.prediction.groups import GroupMixture, GroupPredictor
+from bpfa.prediction.groups import GroupMixture, GroupPredictor, fit_kinds
 from bpfa.prediction.predictions import Prediction
 from bpfa.prediction.scores import RowScores
 
@@ -51,8 +52,8 @@ def test_the_score_of_a_single_entry_is_the_density_of_the_mixture():
     assert rows.tolist() == [0, 1]
     density = 0.25 * np.exp(-1.5)
     for c, weight in enumerate(MIXTURE.weights):
-        scale = np.sqrt(students.square_scale[c, 0, 2])
-        density += weight * t(students.freedom[c, 0], students.mean[c, 0, 2], scale).pdf(3.9)
+        scale = np.sqrt(students.rows.square_scale[c, 0, 2])
+        density += weight * t(students.rows.freedom[c, 0], students.rows.mean[c, 0, 2], scale).pdf(3.9)
     np.testing.assert_allclose(found.log_density, [np.log(density), 0.0, 0.0], rtol=1e-4)
 
 
@@ -82,3 +83,65 @@ def test_kept_rows_are_completed_again():
 def test_too_few_rows_are_refused():
     with pytest.raises(ValueError, match="kept: 50 rows; expected more than the 50 members"):
         predictor(kept=KeptRows(KEPT.values[:50], KEPT.variance[:50]))
+
+
+def with_kinds():
+    """Groups, groups with features, and a division into kinds."""
+    mixture = GroupMixture((15,), (5.0,), (0.25,), (50,), (0.25,), (2,), (4.0,), (0.25,))
+    kernels = backend_of("cpu").row_groups
+    kinds = fit_kinds(KEPT, np.cov(ROWS.T).astype(np.float32), 2, [4.0], kernels, np.random.default_rng(0))
+    features = FeatureGroups(np.ones((1, 4)), np.array([16.0]), 10.0, np.zeros(0, np.int32))
+    return GroupPredictor(mixture, KEPT, np.eye(4, dtype=np.float32), kernels, 1, kinds, features)
+
+
+def test_kinds_are_found():
+    (kinds,) = with_kinds()._kinds
+    np.testing.assert_allclose(np.sort(kinds.mean[:, 0]), [-4, 4], atol=0.3)
+    np.testing.assert_allclose(np.exp(kinds.log_weights), 0.5, atol=0.05)
+
+
+def test_mean_and_deviation_with_kinds_are_those_of_draws():
+    found = with_kinds().mixed(WHOLE, BATCH)
+    mask = ~BATCH.observed
+    whole = np.random.default_rng(1).normal(0.0, 2.0, size=(40_000, mask.sum()))
+    draws = with_kinds().draws(whole, BATCH, mask, np.random.default_rng(2))
+    error = 5 * found.std[mask] / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(axis=0) - found.mean[mask]) < error).all()
+    np.testing.assert_allclose(draws.std(axis=0), found.std[mask], rtol=0.03)
+
+
+def test_the_joint_density_of_a_mixture_integrates_to_one():
+    """Over one entry; the density of the model of the whole table is that of its prediction."""
+    grid = np.linspace(-30, 40, 7001)
+    batch = Batch(np.tile([[4.0, 4.2, np.nan, 3.5]], (len(grid), 1)))
+    held_out = np.zeros(batch.values.shape, bool)
+    held_out[:, 2] = True
+    truth = np.where(held_out, grid[:, None], batch.values)
+    whole = RowScores(norm.logpdf(grid, 0.0, 2.0), np.zeros(truth.shape))
+    found = with_kinds().scores(whole, batch, truth, held_out)
+    density = np.exp(found.log_density)
+    np.testing.assert_allclose(density.sum() * (grid[1] - grid[0]), 1.0, rtol=1e-3)
+    prediction = with_kinds().mixed(Prediction(np.zeros((1, 4)), np.full((1, 4), 2.0)), batch_of(batch, 1))
+    np.testing.assert_allclose((density @ grid) / density.sum(), prediction.mean[0, 2], rtol=1e-3)
+
+
+def batch_of(batch, n):
+    return Batch(batch.values[:n], batch.observed[:n], batch.ids[:n])
+
+
+def test_kinds_alone_need_no_rows():
+    whole = with_kinds()
+    alone = whole.mixture.without_rows()
+    np.testing.assert_allclose((alone.global_weight, alone.kind_weights[0]), (0.5, 0.5))
+    found = GroupPredictor(
+        alone, None, np.eye(4, dtype=np.float32), backend_of("cpu").row_groups, 1, whole._kinds
+    )
+    assert np.isfinite(found.mixed(WHOLE, BATCH).mean).all()
+    assert MIXTURE.without_rows() is None
+
+
+def test_what_does_not_fit_together_is_refused():
+    with pytest.raises(ValueError, match="kept: 0 rows"):
+        predictor(kept=None)
+    with pytest.raises(ValueError, match="kinds: 0 divisions"):
+        predictor(GroupMixture(kinds=(2,), kind_prior_rows=(1.0,), kind_weights=(0.5,)))

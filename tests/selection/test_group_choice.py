@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
+from bpfa.model.row_groups import StudentMixture, StudentRows
 from bpfa.selection.group_choice import (
     HiddenDensities,
     MixtureTrial,
     candidate_groups,
+    entry_densities,
     mixture_weights,
 )
 
@@ -23,7 +26,7 @@ def hidden(gains, errors=None, seed=0):
 
 
 def candidates(n):
-    found = candidate_groups(10_000)
+    found = candidate_groups(10_000, 10)
     return type(found)(found.members[:n], found.prior_rows[:n], (1 / n,) * n)
 
 
@@ -78,6 +81,51 @@ def test_entries_of_a_single_row_judge_nothing():
 
 
 def test_groups_are_smaller_than_the_rows_that_are_kept():
-    assert candidate_groups(45) is None
-    assert candidate_groups(46).members == (15,) * 3
-    assert set(candidate_groups(10**6).members) == {15 * 2**i for i in range(8)}
+    assert candidate_groups(45, 10) is None
+    assert candidate_groups(46, 10).members == (15,) * 3
+    assert set(candidate_groups(10**6, 10).members) == {15 * 2**i for i in range(8)}
+
+
+def test_wide_tables_have_groups_with_the_features_of_the_model():
+    wide, middle, narrow = (candidate_groups(1000, n) for n in (1000, 100, 20))
+    assert not wide.members
+    assert not wide.kinds
+    assert wide.feature_members
+    assert middle.members
+    assert middle.kinds
+    assert middle.feature_members
+    assert not narrow.feature_members
+    assert narrow.kinds
+    assert candidate_groups(46, 1000) is None
+
+
+def test_a_part_of_a_mixture_keeps_what_belongs_together():
+    found = candidate_groups(1000, 100)
+    n_groups, n_features = len(found.members), len(found.feature_members)
+    places = np.array([1, n_groups, n_groups + n_features + 3])
+    part = found.chosen(places, np.array([0.1, 0.2, 0.3]))
+    assert part.members == (found.members[1],)
+    assert part.weights == (0.1,)
+    assert part.feature_members == (found.feature_members[0],)
+    assert part.feature_weights == (0.2,)
+    assert part.kinds == (found.kinds[3],)
+    assert part.kind_prior_rows == (found.kind_prior_rows[3],)
+    assert part.kind_weights == (0.3,)
+
+
+def test_entries_have_the_density_of_their_kinds_together():
+    """Two groups, and a division into two kinds of which a row is the first with probability 1/4."""
+    rng = np.random.default_rng(0)
+    groups, kinds = (
+        StudentRows(*rng.uniform(1, 2, size=(2, 2, 1, 3)), np.full((2, 1), 7.0), np.zeros((2, 1)))
+        for _ in range(2)
+    )
+    kinds = StudentRows(*list(vars(kinds).values())[:4], np.log([[0.25], [0.75]]))
+    found = StudentMixture((groups, kinds))
+    at = np.array([0]), np.array([2])
+    density, error = entry_densities(found, np.array([1.3]), at)
+    alone = [entry_densities(StudentMixture((part,)), np.array([1.3]), at) for part in (groups, kinds)]
+    np.testing.assert_allclose(density[:2], alone[0][0])
+    expected = [t(7, kinds.mean[k, 0, 2], np.sqrt(kinds.square_scale[k, 0, 2])).pdf(1.3) for k in range(2)]
+    np.testing.assert_allclose(np.exp(density[2]), 0.25 * expected[0] + 0.75 * expected[1])
+    np.testing.assert_allclose(error[2], 1.3 - 0.25 * kinds.mean[0, 0, 2] - 0.75 * kinds.mean[1, 0, 2])

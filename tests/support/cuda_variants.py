@@ -69,6 +69,7 @@ def variants():
         yield "groups.cu", (f"COLUMNS={columns}", f"THREADS={threads}", "BLOCKS=2", f"SCRATCH={scratch}")
     yield "group_search.cu", ()
     yield "group_average.cu", ()
+    yield "row_groups.cu", ()
 
 
 ALL = list(variants())
@@ -95,4 +96,5 @@ FEW = [
     ("groups.cu", ("COLUMNS=33", "THREADS=256", "BLOCKS=2", "SCRATCH=1")),
     ("group_search.cu", ()),
     ("group_average.cu", ()),
+    ("row_groups.cu", ()),
 ]

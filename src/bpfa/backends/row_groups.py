@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
+from bpfa.model.row_kinds import RowKinds
 
 __all__ = ["TWIN_ROWS", "TWIN_TOLERANCE", "RowGroupKernels"]
 
@@ -23,6 +25,10 @@ class RowGroupKernels(ABC):
     `n_threads` is the number of threads, on which the result does not depend; a device without threads
     ignores it.
     """
+
+    def on(self, device: str) -> RowGroupKernels:
+        """Return the kernels for one of several devices of this kind; by default there is one."""
+        return self
 
     @abstractmethod
     def nearest_rows(
@@ -48,3 +54,25 @@ class RowGroupKernels(ABC):
         n_threads: int = 1,
     ) -> StudentRows:
         """Return what the groups of every query, the first rows of `nearest`, predict for it."""
+
+    @abstractmethod
+    def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
+        """Return what every kind of rows predicts for every query, with the shares of the kinds in it."""
+
+    @abstractmethod
+    def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
+        """Return the log density of the observed entries of every query together with its kind.
+
+        The shape is (kinds, queries).
+        """
+
+    @abstractmethod
+    def kind_sums(
+        self, kinds: RowKinds, queries: Queries, shares: Array, n_threads: int = 1
+    ) -> tuple[Array, Array]:
+        """Return sums over the rows of every kind, of their deviations from its mean and of the products.
+
+        Entries that are not observed have the values that the kind expects, and their covariance given the
+        observed entries is part of the products. `shares` has the shape (kinds, queries); the results have
+        the shapes (kinds, D) and (kinds, D, D).
+        """

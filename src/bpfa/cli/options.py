@@ -107,6 +107,24 @@ TABLE = (
 )
 """How a table is read."""
 
+BATCH = (
+    option(
+        "batch",
+        str | None,
+        None,
+        metavar="COLUMN",
+        help="Column of .csv, .tsv or .parquet, or of obs of .h5ad, with the batch of every row.",
+    ),
+    option(
+        "batch_by_file",
+        bool,
+        False,
+        "--batch-by-file",
+        help="Every IN is a batch, labelled by the name of its file.",
+    ),
+)
+"""Which batch every row of a table belongs to."""
+
 MODEL_NAMES = ("n_components", "algorithm", "init", "dropout", "max_epochs", "max_steps", "max_time")
 RUN_NAMES = ("random_state", "n_jobs", "device")
 
@@ -234,7 +252,8 @@ def in_terms_of_options(text: str) -> str:
 
 
 FLAGS = {name: f"--{own.replace('_', '-')}" for own, name in LIBRARY_NAMES.items()}
-FLAGS |= {shared.name: f"--{shared.name.replace('_', '-')}" for shared in TABLE} | {"channels": "--columns"}
+FLAGS |= {shared.name: f"--{shared.name.replace('_', '-')}" for shared in (*TABLE, *BATCH)}
+FLAGS |= {"channels": "--columns", "to_batch": "--to-batch"}
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 OF_TABLES = re.compile(
     r"\b(columns|channels|index|exclude|separator|decimal|header|absent|key|layer)="

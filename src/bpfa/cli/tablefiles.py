@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bpfa._support.optional import library
+from bpfa.cli.batches import batch_labels
 from bpfa.cli.declared import WrongOption
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import in_terms_of_options
@@ -39,11 +40,14 @@ class Table:
     rows : RowSource
     as_opened : dict
         The options `layer` and `absent` of a .h5ad file, as far as they were given.
+    batch : array of labels, optional
+        The batch of every row.
     """
 
     paths: tuple[Path, ...]
     rows: RowSource
     as_opened: dict[str, Any]
+    batch: NDArray[Any] | None = None
 
     @classmethod
     def open(cls, context: typer.Context, model: Any = None) -> Table:
@@ -54,10 +58,10 @@ class Table:
         given = context.params
         # Before typer 0.29 the parameters of the context are not converted, and a path is a string there.
         paths = [Path(path) for path in given["source"]]
-        options = _options(given)
+        options, batch = _options(given), batch_labels(paths, given, _options(given))
         as_opened = {name: value for name, value in options.items() if name in ("layer", "absent")}
         if given["union"]:
-            return cls(tuple(paths), _panels(paths, options, model, Messenger.of(context)), as_opened)
+            return cls(tuple(paths), _panels(paths, options, model, Messenger.of(context)), as_opened, batch)
         columns = None if given["columns"] else _columns_of_fit(paths[0], options, model)
         if columns is not None:
             options["channels" if text_suffix(paths[0]) == ".fcs" else "columns"] = columns
@@ -72,7 +76,7 @@ class Table:
             ) from error
         if rows.reading is not None:
             Messenger.of(context).note(f"reading {paths[0]}: {in_terms_of_options(rows.reading)}")
-        return cls(tuple(paths), rows, as_opened)
+        return cls(tuple(paths), rows, as_opened, batch)
 
     def write_filled(self, path: Path, filled: NDArray[Any], model: Any) -> None:
         """Write the table with its missing entries filled in, and everything else unchanged."""
@@ -81,7 +85,7 @@ class Table:
             self.write(path, filled, self.rows.column_names)
         elif suffix == ".h5ad":
             adata = library("anndata", "anndata").read_h5ad(self.paths[0])
-            model.annotate(adata, **self.as_opened)
+            model.annotate(adata, **self.as_opened, batch=self.batch)
             adata.layers["bpfa_imputed"] = filled
             adata.write_h5ad(path)
         elif suffix in TEXT_SUFFIXES and isinstance(self.rows, TextRows):
@@ -184,6 +188,8 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         raise WrongOption("--columns: expected it without --union, or --exclude")
     if "columns" in options and text_suffix(given["source"][0]) == ".fcs":
         options["channels"] = options.pop("columns")
+    if given.get("batch") and text_suffix(given["source"][0]) in FRAMES and "columns" not in options:
+        options["exclude"] = [*options.get("exclude", []), given["batch"]]
     if given["no_index"]:
         if "index" in options:
             raise WrongOption("--no-index: expected it without --index")

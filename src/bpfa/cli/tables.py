@@ -13,7 +13,7 @@ import typer
 from bpfa._support.progress import ProgressBar
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
+from bpfa.cli.options import BATCH, FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.signals import EndedBySignal, interrupted_by_signals
 from bpfa.cli.tablefiles import Table, check_table
@@ -38,9 +38,13 @@ Std = Annotated[
     Path | None,
     typer.Option(help="Write the standard deviation of each filled entry, and 0 for observed entries."),
 ]
+ToBatch = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL", help="Write all rows as this batch of the fit would show them."),
+]
 
 
-@takes(*TABLE, *FIT, *OUTPUT)
+@takes(*TABLE, *BATCH, *FIT, *OUTPUT)
 def fit(
     context: typer.Context,
     source: Source,
@@ -61,13 +65,14 @@ def fit(
         outputs.keep("IN", path)
     outputs.claim_model("MODEL", target)
     saving = _checkpoint(outputs, checkpoint, checkpoint_every, resume=resume)
-    rows = Table.open(context).rows
+    table = Table.open(context)
+    rows = table.rows
     model = BPFA(**fit_settings(context), verbose=messenger.verbose)
     if saving is not None and not resume:
         _start_again(Path(saving.path))
     try:
         with interrupted_by_signals():
-            model.fit(rows, checkpoint=saving, resume=resume)
+            model.fit(rows, batch=table.batch, checkpoint=saving, resume=resume)
     except KeyboardInterrupt as interrupt:
         if checkpoint is not None and hasattr(model, "n_steps_"):
             outputs.add("MODEL", target, partial(model.save, with_rows=with_rows))
@@ -153,7 +158,7 @@ def _kept_step(model: Any, name: str) -> float | None:
     return float(taken[-1]) if taken.size else None
 
 
-@takes(*TABLE, *JOBS, *OUTPUT)
+@takes(*TABLE, *BATCH, *JOBS, *OUTPUT)
 def transform(context: typer.Context, model: Model, source: Source, target: Target, **options: Any) -> None:
     """Write which features each row uses.
 
@@ -170,7 +175,7 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
     with messenger.bar("transform", table.rows.n_rows) as bar:
-        weights = fitted.transform(_WatchedRows(table.rows, bar))
+        weights = fitted.transform(_WatchedRows(table.rows, bar), batch=table.batch)
     names = list(fitted.get_feature_names_out())
     outputs.add("OUT", target, lambda path: table.write(path, weights, names, own_names=True))
     outputs.write()
@@ -179,9 +184,15 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     messenger.result("transform", document, line, f"weights  {target}")
 
 
-@takes(*TABLE, *JOBS, *OUTPUT)
+@takes(*TABLE, *BATCH, *JOBS, *OUTPUT)
 def impute(
-    context: typer.Context, model: Model, source: Source, target: Target, std: Std = None, **options: Any
+    context: typer.Context,
+    model: Model,
+    source: Source,
+    target: Target,
+    std: Std = None,
+    to_batch: ToBatch = None,
+    **options: Any,
 ) -> None:
     """Fill in the missing entries of a table.
 
@@ -202,7 +213,7 @@ def impute(
     table = Table.open(context, fitted)
     with messenger.bar("impute", table.rows.n_rows) as bar:
         watched = _WatchedRows(table.rows, bar)
-        filled, spread = fitted.impute(watched, return_std=True)
+        filled, spread = fitted.impute(watched, batch=table.batch, to_batch=to_batch, return_std=True)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: table.write(path, spread, table.rows.column_names))

@@ -17,7 +17,7 @@ from bpfa.data.batches import UNKNOWN, BatchedRows, BatchEffects, batch_codes
 from bpfa.data.formats.files import name_file_in_errors
 from bpfa.data.mapped import MappedRows
 
-__all__ = ["BatchUse", "labelled_batches"]
+__all__ = ["BatchUse", "column_of_obs", "labelled_batches"]
 
 # Labels that an error lists.
 MOST_LABELS = 10
@@ -44,11 +44,11 @@ def labelled_batches(
     (('monday', 'tuesday'), array([0, 1]))
     """
     if isinstance(batch, str):
-        batch = _column_of_obs(X, batch)
+        batch = column_of_obs(X, batch)
     return batch_codes("batch", batch, n_rows, known)
 
 
-def _column_of_obs(X: Any, name: str) -> Any:
+def column_of_obs(X: Any, name: str) -> Any:
     """Return a column of the observations of an AnnData object or file."""
     source = X
     while isinstance(source, MappedRows) and not isinstance(source, AnnDataRows):

@@ -150,10 +150,10 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         given, up to two for every three columns and at most 256. It needs `held_out`, and is not available
         for "gibbs".
     groups : bool or "auto", default="auto"
-        Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it as well. "auto"
-        does so if hidden entries are clearly more probable then, which the logger "bpfa" reports: those that
-        the fit has held out or, if there are none, up to a tenth of the entries, which are hidden from a
-        further fit. Groups need 2 to 256 columns, and are not available in `partial_fit`.
+        Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it, and by kinds of
+        rows, as well. "auto" does so if hidden entries are clearly more probable then, which the logger
+        "bpfa" reports: those that the fit has held out or, if there are none, up to a tenth of the entries,
+        which are hidden from a further fit. Not available in `partial_fit`.
     group_rows : int, default=20000
         How many rows of the fit are kept, at random, to find like rows among. `save` leaves them out unless
         it is asked to include them.
@@ -196,7 +196,8 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     noise_ratio_ : array, shape (n_columns,)
         Noise of every column relative to the others, in units of `scale_`; the mean of the squares is 1.
     groups_ : GroupMixture or None
-        The sizes, priors and weights of the groups of like rows; None if the features predict alone.
+        The sizes, priors and weights of the groups of like rows and of the kinds of rows; None if the
+        features predict alone.
     history_ : dict of arrays
         One value for each step: step, epoch, seconds, step_size, noise_std (in units of `scale_`, root mean
         square over the columns), n_active (number of features in use), held_out_log_likelihood and

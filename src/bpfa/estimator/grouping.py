@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +27,27 @@ from bpfa.estimator.sides import PLANS
 from bpfa.fitting.run import Outcome, run
 from bpfa.inference.progress import NonFiniteError
 from bpfa.model.row_groups import KeptRows
-from bpfa.prediction.groups import GroupMixture, GroupPredictor, LikeRows, completed, row_covariance
+from bpfa.model.row_kinds import RowKinds
+from bpfa.prediction.groups import (
+    GroupMixture,
+    GroupPredictor,
+    LikeRows,
+    completed,
+    fit_kinds,
+    model_features,
+    row_covariance,
+)
 from bpfa.prediction.missing import MissingPredictor
-from bpfa.selection.group_choice import HiddenDensities, MixtureTrial, candidate_groups, student_logpdf
+from bpfa.selection.group_choice import (
+    KIND_PRIORS,
+    HiddenDensities,
+    MixtureTrial,
+    candidate_groups,
+    entry_densities,
+)
 
 __all__ = ["RowsNotSavedWarning", "check_groups", "warn_of_rows_not_saved", "with_like_rows"]
 
-# The most columns with which groups are tried: their time grows with the cube of this number.
-MOST_COLUMNS = 256
 # The most entries that the kept rows have together; this many take 256 MiB.
 MOST_KEPT_ENTRIES = 2**25
 # The share of the entries that is hidden if the fit has held out none, about how many these are at most, and
@@ -59,8 +74,8 @@ class RowsNotSavedWarning(UserWarning):
 def warn_of_rows_not_saved() -> None:
     """Warn that a model predicts by its features alone, although groups of like rows predict better."""
     warnings.warn(
-        "the model was saved without rows of its fit, among which like rows would be found, and predicts by "
-        "its features alone; save(path, with_rows=True) saves them",
+        "the model was saved without rows of its fit, among which like rows would be found, and predicts "
+        "without them; save(path, with_rows=True) saves them",
         RowsNotSavedWarning,
         # The line that called `impute`.
         stacklevel=5,
@@ -78,9 +93,9 @@ def _problem(rows: Rows, parameters: Parameters) -> str | None:
     """Return why groups cannot be tried, and what is expected, or None if they can."""
     if isinstance(rows, PatchRows):
         return "patches of a picture; expected the rows of a table"
-    if not 2 <= rows.n_columns <= MOST_COLUMNS:
-        return f"{rows.n_columns} columns; expected 2 to {MOST_COLUMNS}"
-    if candidate_groups(_n_kept(rows, parameters)) is None:
+    if rows.n_columns < 2:
+        return f"{rows.n_columns} columns; expected at least 2"
+    if candidate_groups(_n_kept(rows, parameters), rows.n_columns) is None:
         return f"{_n_kept(rows, parameters)} rows to find like ones among; expected more"
     return None
 
@@ -113,60 +128,120 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
         return replace(outcome, error=interrupt)
 
 
+class _Judged(NamedTuple):
+    """What hidden entries say of groups and kinds."""
+
+    trial: MixtureTrial
+    mixture_before: GroupMixture | None
+    """The mixture by which the kept rows were completed a second time, if they were."""
+    kept: KeptRows
+    kinds: tuple[RowKinds, ...]
+    """The divisions into kinds that the mixture has."""
+
+
 def _grouped(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> Outcome:
     """Return the outcome with groups if they are chosen, and as it is otherwise."""
-    trials = _trials(outcome, seen, parameters, n_jobs)
-    trial, before = (trials[-1], trials[-2] if len(trials) > 1 else None) if trials else (None, None)
-    if trial is None:
+    source, judged_fit = seen.visible.rows, outcome
+    if not isinstance(source, RowsWithHeldOut):
+        source = _with_hidden(seen)
+        further = _further_fit(outcome, source, parameters, n_jobs)
+        judged = None if further is None else _judged(further, source, parameters, n_jobs)
+        judged_fit = outcome if further is None else further
+    else:
+        judged = _judged(outcome, source, parameters, n_jobs)
+    if judged is None:
         if parameters.groups is True:
             raise ValueError(
                 f"groups=True: fewer than {FEWEST_JUDGED} entries to judge groups by; expected a larger "
                 "table, or groups='auto'"
             )
         return outcome
+    trial, mixture = judged.trial, judged.trial.mixture
     logging.getLogger("bpfa").info(
-        "groups=%r: log-likelihood of hidden entries %+.4f (standard error %.4f) with groups of %s rows",
+        "groups=%r: log-likelihood of hidden entries %+.4f (standard error %.4f) with %s",
         parameters.groups,
         trial.gain,
         trial.standard_error,
-        "no" if trial.mixture is None else ", ".join(map(str, trial.mixture.sizes)),
+        "no groups" if mixture is None else mixture.in_words(),
     )
-    if trial.mixture is None or not (trial.is_better or parameters.groups is True):
+    if mixture is None or not (trial.is_better or parameters.groups is True):
         return outcome
+    if judged_fit is outcome:
+        return replace(outcome, like_rows=LikeRows.of(mixture, judged.kept, judged.kinds))
     kept = _kept_rows(outcome, seen.visible.rows, parameters, n_jobs)
-    if before is not None and before.mixture is not None:
-        kept = _groups(outcome, kept, before.mixture, n_jobs).completed_again()
-    return replace(outcome, like_rows=LikeRows(trial.mixture, kept))
+    if judged.mixture_before is not None:
+        kinds = _fitted_kinds(outcome, kept, judged.mixture_before, n_jobs)
+        kept = _groups(outcome, kept, judged.mixture_before, n_jobs, kinds).completed_again()
+    kinds = _fitted_kinds(outcome, kept, mixture, n_jobs)
+    return replace(outcome, like_rows=LikeRows.of(mixture, kept, kinds))
 
 
-def _trials(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs: int | None) -> list[MixtureTrial]:
-    """Return the comparisons by hidden entries; none if there are too few of them.
-
-    In the second one, if there is one, the kept rows were completed by the mixture of the first.
-    """
-    source = seen.visible.rows
-    if not isinstance(source, RowsWithHeldOut):
-        source = _with_hidden(seen)
-        judged = _further_fit(outcome, source, parameters, n_jobs)
-        if judged is None:
-            return []
-        outcome = judged
-    candidates = candidate_groups(_n_kept(source, parameters))
+def _judged(
+    outcome: Outcome, source: RowsWithHeldOut, parameters: Parameters, n_jobs: int | None
+) -> _Judged | None:
+    """Return the comparison by hidden entries; None if there are too few of them."""
+    candidates = candidate_groups(_n_kept(source, parameters), source.n_columns)
     assert candidates is not None
     kept = _kept_rows(outcome, source, parameters, n_jobs)
+    kinds = _fitted_kinds(outcome, kept, candidates, n_jobs)
+    judge = partial(_hidden_densities, outcome, source)
     if parameters.groups == "auto":
-        few = _hidden_densities(outcome, source, kept, candidates, n_jobs, FIRST_OF)
+        few = judge(kept, candidates, kinds, n_jobs, FIRST_OF)
         if len(few.rows) >= FEWEST_JUDGED and (glance := MixtureTrial(candidates, few)).seems_no_better:
-            return [glance]
-    hidden = _hidden_densities(outcome, source, kept, candidates, n_jobs)
+            return _Judged(glance, None, kept, ())
+    hidden = judge(kept, candidates, kinds, n_jobs)
     if len(hidden.rows) < FEWEST_JUDGED:
-        return []
+        return None
     first = MixtureTrial(candidates, hidden)
-    if first.mixture is None or not first.is_better or (kept.variance > 0).mean() < LEAST_COMPLETED:
-        return [first]
-    kept = _groups(outcome, kept, first.mixture, n_jobs).completed_again()
-    second = MixtureTrial(candidates, _hidden_densities(outcome, source, kept, candidates, n_jobs))
-    return [first, second] if second.gain > first.gain else [first]
+    chosen = _chosen_kinds(candidates, kinds, first.mixture)
+    found = _Judged(first, None, kept, chosen)
+    if first.mixture is None or not first.is_better or not _pays_to_complete(kept, first.mixture):
+        return found
+    again = _groups(outcome, kept, first.mixture, n_jobs, chosen).completed_again()
+    second = MixtureTrial(candidates, judge(again, candidates, kinds, n_jobs))
+    if second.gain <= first.gain:
+        return found
+    return _Judged(second, first.mixture, again, _chosen_kinds(candidates, kinds, second.mixture))
+
+
+def _pays_to_complete(kept: KeptRows, mixture: GroupMixture) -> bool:
+    """Return whether the kept rows miss so many entries, and the mixture has such groups, that it pays.
+
+    Kinds do not depend on how rows are completed, and covariances of many columns take too long.
+    """
+    missing = kept.variance > 0
+    operations = missing.any(axis=1).sum() * len(mixture.members) * kept.values.shape[1] ** 3 / 3
+    return bool(len(mixture.sizes) and missing.mean() >= LEAST_COMPLETED and operations <= MOST_OPERATIONS)
+
+
+def _fitted_kinds(
+    outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None
+) -> tuple[RowKinds, ...]:
+    """Return the divisions of the kept rows into kinds that a mixture has."""
+    covariance, stream = row_covariance(outcome.posterior), outcome.settings.stream.child("kinds")
+    strengths = [share * covariance.shape[0] for share in KIND_PRIORS]
+    found = {
+        n: fit_kinds(
+            kept, covariance, n, strengths, BACKENDS["cpu"].row_groups, stream.generator(n), n_jobs or 0
+        )
+        for n in sorted(set(mixture.kinds))
+    }
+    return tuple(
+        found[n][int(np.argmin(np.abs(np.array(strengths) - rows)))]
+        for n, rows in zip(mixture.kinds, mixture.kind_prior_rows, strict=True)
+    )
+
+
+def _chosen_kinds(
+    candidates: GroupMixture, kinds: tuple[RowKinds, ...], mixture: GroupMixture | None
+) -> tuple[RowKinds, ...]:
+    """Return those of the divisions that a mixture has."""
+    if mixture is None:
+        return ()
+    all_of_them = dict(
+        zip(zip(candidates.kinds, candidates.kind_prior_rows, strict=True), kinds, strict=True)
+    )
+    return tuple(all_of_them[key] for key in zip(mixture.kinds, mixture.kind_prior_rows, strict=True))
 
 
 def _with_hidden(seen: Seen) -> FewHeldOutRows:
@@ -209,10 +284,13 @@ def _further_fit(
     return judged if judged.error is None else None
 
 
-def _groups(outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None) -> GroupPredictor:
+def _groups(
+    outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None, kinds: tuple[RowKinds, ...]
+) -> GroupPredictor:
     # On the CPU, so that the choice does not depend on the device.
-    kernels = BACKENDS["cpu"].row_groups
-    return GroupPredictor(mixture, kept, row_covariance(outcome.posterior), kernels, n_jobs or 0)
+    kernels, features = BACKENDS["cpu"].row_groups, model_features(outcome.posterior)
+    covariance = row_covariance(outcome.posterior)
+    return GroupPredictor(mixture, kept, covariance, kernels, n_jobs or 0, kinds, features)
 
 
 def _predictor(outcome: Outcome, n_jobs: int | None) -> MissingPredictor:
@@ -241,6 +319,7 @@ def _hidden_densities(
     source: RowsWithHeldOut,
     kept: KeptRows,
     candidates: GroupMixture,
+    kinds: tuple[RowKinds, ...],
     n_jobs: int | None,
     every: int = 1,
 ) -> HiddenDensities:
@@ -248,13 +327,7 @@ def _hidden_densities(
 
     Of the rows that there is time for, one in `every` is judged.
     """
-    n_columns = source.n_columns
-    operations = (
-        len(candidates.members) * n_columns**3 / 3
-        + candidates.members[-1] * n_columns**2
-        + len(kept) * n_columns
-    )
-    n_rows = int(np.clip(MOST_OPERATIONS / operations, 1, MOST_JUDGED_ROWS))
+    n_rows = _n_judged(source.n_columns, outcome.settings.n_features, len(kept), candidates)
     ids = source.ids_with_held_out(n_rows, outcome.settings.stream.child("judged rows").generator(0))
     ids = ids[::every]
     unseen, values, mask = source.take_held_out(ids)
@@ -262,18 +335,27 @@ def _hidden_densities(
     batch, truth = units.mapped(unseen), units.mapped(Batch(values, unseen.observed | mask, ids)).values
     mask = mask & unseen.observed.any(axis=1, keepdims=True)
     whole = _predictor(outcome, n_jobs).predict(batch)
-    groups = _groups(outcome, kept, candidates, n_jobs)
+    groups = _groups(outcome, kept, candidates, n_jobs, kinds)
     rows, columns = np.nonzero(mask)
     error, std = (truth - whole.mean)[mask], whole.std[mask]
-    log_density = np.empty((1 + len(candidates.members), len(rows)))
+    log_density = np.empty((1 + len(candidates), len(rows)))
     errors = np.empty_like(log_density)
     log_density[0], errors[0] = -np.log(2 * np.pi * std**2) / 2 - error**2 / (2 * std**2), error
     for part, found in groups.students(batch):
         chosen = np.flatnonzero(np.isin(rows, part))
         here = np.searchsorted(part, rows[chosen]), columns[chosen]
-        errors[1:, chosen] = truth[rows[chosen], here[1]] - found.mean[:, *here]
-        log_density[1:, chosen] = student_logpdf(
-            errors[1:, chosen], found.freedom[:, here[0]], found.square_scale[:, *here].astype(np.float64)
+        log_density[1:, chosen], errors[1:, chosen] = entry_densities(
+            found, truth[rows[chosen], here[1]], here
         )
     # From the units of the model to those of the standardised columns.
     return HiddenDensities(log_density, errors * outcome.scale.noise_ratio[columns], rows)
+
+
+def _n_judged(n_columns: int, n_features: int, n_kept: int, candidates: GroupMixture) -> int:
+    """Return how many rows there is time to judge."""
+    operations = n_kept * n_columns + sum(set(candidates.kinds)) * n_columns**2
+    if candidates.members:
+        operations += len(candidates.members) * n_columns**3 // 3 + candidates.members[-1] * n_columns**2
+    n_sizes = len(candidates.feature_members)
+    operations += n_sizes * (8 * n_features**3 + 10 * n_features * n_columns) + n_features**2 * n_columns
+    return int(np.clip(MOST_OPERATIONS / operations, 1, MOST_JUDGED_ROWS))

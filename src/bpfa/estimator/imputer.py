@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bpfa.backends.registry import array_like
+from bpfa.estimator.batching import column_of_obs
 from bpfa.estimator.estimator import BPFA
 from bpfa.estimator.inputs import rows_like_those_of_the_fit
 
@@ -57,7 +58,7 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     # scikit-learn reads the names and defaults of the parameters from the signature of this method.
     __init__ = BPFA.__init__
 
-    def fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, missing: Any = None, batch: Any = None) -> Self:
         """Fit a `BPFA` to the data.
 
         Parameters
@@ -67,6 +68,8 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `BPFA.fit`.
 
         Returns
         -------
@@ -77,7 +80,7 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bpfa.BPFAImputer.transform : Fill in missing entries.
         bpfa.BPFA.fit : Learn from a whole table.
         """
-        model = BPFA(**self.get_params(deep=False)).fit(X, missing=missing)
+        model = BPFA(**self.get_params(deep=False)).fit(X, missing=missing, batch=batch)
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         for name in ("n_features_in_", "feature_names_in_"):
@@ -86,7 +89,7 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.model_ = model
         return self
 
-    def transform(self, X: Any, *, missing: Any = None) -> Any:
+    def transform(self, X: Any, *, missing: Any = None, batch: Any = None, to_batch: Any = None) -> Any:
         """Return the data with its missing entries filled in.
 
         Parameters
@@ -94,6 +97,10 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `BPFA.impute`.
+        to_batch : str or int, optional
+            Label of a batch of the fit that is to show all rows, as in `BPFA.impute`.
 
         Returns
         -------
@@ -106,11 +113,14 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bpfa.BPFA.impute : Fill in missing entries.
         """
         check_is_fitted(self)
-        filled = np.asarray(self.model_.impute(rows_like_those_of_the_fit(self, X, missing)))
+        rows = rows_like_those_of_the_fit(self, X, missing)
+        if isinstance(batch, str):
+            batch = column_of_obs(X, batch)
+        filled = np.asarray(self.model_.impute(rows, batch=batch, to_batch=to_batch))
         single = getattr(X, "dtype", None) == np.float32
         return array_like(filled.astype(np.float32 if single else np.float64, copy=False), X)
 
-    def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, missing: Any = None, batch: Any = None) -> Any:
         """Fit a `BPFA` to the data, and return the data with its missing entries filled in.
 
         Parameters
@@ -119,6 +129,8 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `BPFA.fit`.
 
         Returns
         -------
@@ -129,7 +141,7 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bpfa.BPFAImputer.fit : Learn from a table.
         bpfa.BPFAImputer.transform : Fill in missing entries.
         """
-        return self.fit(X, y, missing=missing).transform(X, missing=missing)
+        return self.fit(X, y, missing=missing, batch=batch).transform(X, missing=missing, batch=batch)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

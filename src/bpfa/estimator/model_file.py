@@ -20,13 +20,14 @@ from bpfa.fitting.run import Outcome
 from bpfa.inference.settings import Settings
 from bpfa.model.priors import Priors
 from bpfa.model.row_groups import KeptRows
+from bpfa.model.row_kinds import RowKinds
 from bpfa.prediction.groups import GroupMixture, LikeRows
 
 __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
-BATCHES, KEPT = "batches.", "kept."
+BATCHES, KEPT, KINDS = "batches.", "kept.", "kinds."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
@@ -75,6 +76,12 @@ def write_outcome(
     like_rows = outcome.like_rows
     if with_rows and like_rows is not None and like_rows.kept is not None:
         arrays |= {KEPT + "values": like_rows.kept.values, KEPT + "variance": like_rows.kept.variance}
+    if like_rows is not None:
+        arrays |= {
+            f"{KINDS}{i}.{name}": array
+            for i, kinds in enumerate(like_rows.kinds)
+            for name, array in asdict(kinds).items()
+        }
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -134,15 +141,17 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         loading_probabilities=arrays.get(PROBABILITIES),
         notes=document.get("notes"),
         batches=None if labels is None else BatchEffects(labels=tuple(labels), **_part(arrays, BATCHES)),
-        like_rows=_like_rows(_part(arrays, KEPT), document.get("groups")),
+        like_rows=_like_rows(arrays, document.get("groups")),
     )
 
 
-def _like_rows(arrays: dict[str, NDArray[Any]], mixture: dict[str, Any] | None) -> LikeRows | None:
-    if mixture is None:
+def _like_rows(arrays: dict[str, NDArray[Any]], document: dict[str, Any] | None) -> LikeRows | None:
+    if document is None:
         return None
-    kept = KeptRows(arrays["values"], arrays["variance"]) if arrays else None
-    return LikeRows(GroupMixture(**{name: tuple(values) for name, values in mixture.items()}), kept)
+    mixture = GroupMixture(**{name: tuple(values) for name, values in document.items()})
+    rows = _part(arrays, KEPT)
+    kinds = tuple(RowKinds(**_part(arrays, f"{KINDS}{i}.")) for i in range(len(mixture.kinds)))
+    return LikeRows(mixture, KeptRows(rows["values"], rows["variance"]) if rows else None, kinds)
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

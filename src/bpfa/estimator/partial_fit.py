@@ -8,9 +8,10 @@ from sklearn.utils.metaestimators import available_if
 
 from bpfa._support.checks import check_instance
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
+from bpfa.estimator.batching import BatchUse
 from bpfa.estimator.inputs import new_table, rows_like_those_of_the_fit, warn_of_empty_columns
 from bpfa.estimator.parameters import check_parameters
-from bpfa.estimator.planning import column_scale, plan_first_part, plan_next_part
+from bpfa.estimator.planning import plan_first_part, plan_next_part
 from bpfa.fitting.run import Outcome, run
 from bpfa.model.posterior import GlobalPosterior
 
@@ -38,7 +39,7 @@ class PartialFitMixin:
         def _publish(self, outcome: Outcome) -> Self: ...
 
     @available_if(_learns_by_steps)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, missing: Any = None, batch: Any = None) -> Self:
         """Learn from more rows, in a single pass over them with a step for every `batch_size` rows.
 
         The first call determines everything that later calls keep: the columns, their mean, scale and
@@ -51,6 +52,10 @@ class PartialFitMixin:
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
+        batch : sequence, or str, optional
+            The batch of every row, as in `fit`. The effects of batches are found in the first call and kept.
+            Rows of a batch that was not in the first call, and all rows without it, are treated as rows of
+            the population of batches.
 
         Returns
         -------
@@ -67,11 +72,11 @@ class PartialFitMixin:
             if hasattr(self, "_outcome"):
                 check_instance("posterior_", self._outcome.posterior, GlobalPosterior)
                 rows = rows_like_those_of_the_fit(self, X, missing)
-                plan = plan_next_part(rows, parameters, self._outcome, n_jobs)
+                batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
+                plan = plan_next_part(batches.rows(rows), parameters, self._outcome, n_jobs)
             else:
-                table = new_table(self, X, missing)
-                scale = column_scale(table.rows, standardize=parameters.standardize)
-                warn_of_empty_columns(scale, table.names)
-                plan = plan_first_part(table, scale, parameters, n_jobs)
+                table = new_table(self, X, missing, batch)
+                plan = plan_first_part(table, parameters, n_jobs)
+                warn_of_empty_columns(plan.scale, table.names)
             outcome = run(plan)
         return self._publish(outcome)

@@ -248,8 +248,10 @@ def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
     )
 
 
-def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: int | None) -> Plan:
+def plan_first_part(table: Table, parameters: Parameters, n_jobs: int | None) -> Plan:
     """Return the plan of a pass over the first part of a stream, which determines units and features.
+
+    The effects of batches, if there are any, are those of this part, too.
 
     The sparse start is not tried, because it needs more steps than a single pass has. No entries of a stream
     are held out.
@@ -260,11 +262,16 @@ def plan_first_part(table: Table, scale: Scale, parameters: Parameters, n_jobs: 
         )
     n_rows, n_columns = table.rows.n_rows, table.rows.n_columns
     total = max(parameters.total_rows or 0, n_rows)
-    settings = first_settings(parameters, total, n_columns)
+    settings, batches = first_settings(parameters, total, n_columns), None
+    if table.batches is not None:
+        batches = batch_effects(table.rows, *table.batches, settings.stream.child("batches"))
+        table = table._replace(rows=BatchedRows(table.rows, batches, table.batches[1]))
+    scale = column_scale(table.rows, standardize=parameters.standardize)
     start = chosen_start(table.rows, scale, parameters, settings, total, n_jobs, try_sparse=False)
     settings = completed_settings(settings, parameters, start, total, n_columns)
     scale, sketch = with_column_noise(table.rows, scale, settings), EntrySketch()
-    return _plan_part(table, settings, scale, parameters, Standing(), 0, sketch, n_jobs)
+    plan = _plan_part(table, settings, scale, parameters, Standing(), 0, sketch, n_jobs)
+    return replace(plan, batches=batches)
 
 
 def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_jobs: int | None) -> Plan:
@@ -276,7 +283,8 @@ def plan_next_part(rows: RowSource, parameters: Parameters, earlier: Outcome, n_
     standing = Standing(earlier.n_steps, earlier.posterior, earlier.history)
     table, n_seen = Table(rows, earlier.column_names), earlier.n_rows_seen
     scale = earlier.scale.after_more(rows)
-    return _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, earlier.sketch, n_jobs)
+    plan = _plan_part(table, earlier.settings, scale, parameters, standing, n_seen, earlier.sketch, n_jobs)
+    return replace(plan, batches=earlier.batches)
 
 
 def _plan_part(

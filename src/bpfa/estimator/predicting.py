@@ -16,7 +16,13 @@ from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
 from bpfa.estimator.transform import BLOCK_ROWS, TransformMixin
 from bpfa.prediction.draws import posterior_draws
-from bpfa.prediction.groups import GroupPredictor, MixturePredictor, row_covariance
+from bpfa.prediction.groups import (
+    GroupMixture,
+    GroupPredictor,
+    MixturePredictor,
+    model_features,
+    row_covariance,
+)
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import keyed_by_content
 from bpfa.prediction.scores import HeldOutScore, row_scores
@@ -286,13 +292,19 @@ class PredictionMixin(TransformMixin):
         like_rows = self._outcome.like_rows
         if like_rows is None:
             return None
-        if like_rows.kept is None:
+        mixture: GroupMixture | None = like_rows.mixture
+        if like_rows.kept is None and len(like_rows.mixture.sizes):
             warn_of_rows_not_saved()
+            mixture = like_rows.mixture.without_rows()
+        if mixture is None:
             return None
+        device = check_device(self.device)
         return GroupPredictor(
-            like_rows.mixture,
+            mixture,
             like_rows.kept,
             row_covariance(self.posterior_),
-            backend_of(check_device(self.device)).row_groups,
+            backend_of(device).row_groups.on(device),
             check_jobs(self.n_jobs) or 0,
+            like_rows.kinds,
+            model_features(self.posterior_),
         )

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from bpfa._support.checks import Array
 
-__all__ = ["KeptRows", "Queries", "RowGroups", "StudentRows", "student_log_density"]
+__all__ = ["KeptRows", "Queries", "RowGroups", "StudentMixture", "StudentRows", "student_log_density"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ class Queries:
 
     @classmethod
     def of(
-        cls, values: Array, observed: NDArray[np.bool_], scored: NDArray[np.bool_] | None = None
+        cls,
+        values: Array | NDArray[np.float32],
+        observed: NDArray[np.bool_],
+        scored: NDArray[np.bool_] | None = None,
     ) -> Queries:
         """Return rows as kernels read them."""
         if scored is None:
@@ -114,10 +117,34 @@ class RowGroups:
     def __len__(self) -> int:
         return len(self.members)
 
+    def prior_of(self, scatter: Array, n_rows: float) -> Array:
+        """Return the prior covariance of a group, scaled to the variances that the group shows.
+
+        Parameters
+        ----------
+        scatter : array, shape (D, D)
+            Sum of the products of the deviations of the rows from their mean.
+        n_rows : float
+            Number of rows in this sum.
+
+        Examples
+        --------
+        >>> groups = RowGroups(np.eye(1, dtype=np.float32), np.array([2]), np.array([2.0]), scale_rows=2.0)
+        >>> groups.prior_of(np.array([[6.0]]), 2)
+        array([[2.]])
+        """
+        prior = self.correlation_share * self.covariance.astype(np.float64)
+        np.fill_diagonal(prior, np.diag(self.covariance))
+        if np.isfinite(self.scale_rows):
+            ratio = np.diag(scatter) / np.diag(prior) + self.scale_rows
+            ratio = ratio / (n_rows + self.scale_rows)
+            prior = prior * np.sqrt(np.outer(ratio, ratio))
+        return prior
+
 
 @dataclass(frozen=True)
 class StudentRows:
-    """The Student t distributions that the C groups of some rows predict.
+    """The Student t distributions that C groups, or kinds of rows, predict for some rows.
 
     Parameters
     ----------
@@ -128,18 +155,96 @@ class StudentRows:
         Degrees of freedom of the entries.
     log_density : array, shape (C, rows)
         Logarithm of the joint density of the scored entries of a row, given those that are observed.
+    log_share : array, shape (C, rows), optional
+        Logarithm of the probability with which a row is of a kind, given its observed entries; None for
+        groups, each of which is a prediction of its own.
     """
 
     mean: NDArray[np.float32]
     square_scale: NDArray[np.float32]
     freedom: Array
     log_density: Array
+    log_share: Array | None = None
+
+    @classmethod
+    def of_sums(
+        cls,
+        own_freedom: Array,
+        queries: Queries,
+        mean: NDArray[np.float32],
+        square_scale: NDArray[np.float32],
+        sums: Array,
+        log_share: Array | None = None,
+    ) -> StudentRows:
+        """Return the distributions of which a kernel has computed the sums of their densities.
+
+        Parameters
+        ----------
+        own_freedom : array, shape (C,)
+            Degrees of freedom of a whole row.
+        queries : Queries
+        mean, square_scale : arrays
+        sums : array, shape (3, C, rows)
+            The last three arguments of `student_log_density`.
+        log_share : array, optional
+        """
+        freedom = own_freedom[:, None] + queries.observed.sum(axis=1)
+        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
+        log_density = student_log_density(freedom, n_scored, *sums)
+        return cls(mean, square_scale, freedom, log_density, log_share)
 
     @property
     def variance(self) -> Array:
         """Variances of the entries."""
         freedom = self.freedom[:, :, None]
         return np.asarray(self.square_scale * freedom / (freedom - 2), np.float64)
+
+
+@dataclass(frozen=True)
+class StudentMixture:
+    """What several parts of a mixture say of some rows: groups, and divisions of all rows into kinds.
+
+    Parameters
+    ----------
+    parts : tuple of StudentRows
+        Each part is one group or several groups, or the kinds of one division.
+    """
+
+    parts: tuple[StudentRows, ...]
+
+    @cached_property
+    def rows(self) -> StudentRows:
+        """All distributions one after another; the share of a group is 1."""
+        shares = [np.zeros_like(p.freedom) if p.log_share is None else p.log_share for p in self.parts]
+        return StudentRows(
+            np.concatenate([part.mean for part in self.parts]),
+            np.concatenate([part.square_scale for part in self.parts]),
+            np.concatenate([part.freedom for part in self.parts]),
+            np.concatenate([part.log_density for part in self.parts]),
+            np.concatenate(shares),
+        )
+
+    @cached_property
+    def member(self) -> NDArray[np.int64]:
+        """For every distribution, to which member of the mixture it belongs: a group, or a division."""
+        numbers: list[int] = []
+        for part in self.parts:
+            first, n = (numbers[-1] + 1 if numbers else 0), len(part.mean)
+            numbers += range(first, first + n) if part.log_share is None else [first] * n
+        return np.array(numbers, np.int64)
+
+    def log_weights(self, weights: Array) -> Array:
+        """Return the logarithms of the weights of all distributions in every row, shape (C, rows).
+
+        Parameters
+        ----------
+        weights : array
+            Weights of the groups and divisions.
+        """
+        share = self.rows.log_share
+        assert share is not None
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(weights)[self.member, None] + share)
 
 
 def student_log_density(

@@ -14,41 +14,82 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from bpfa._support.checks import Array
+from bpfa.model.row_groups import StudentMixture
 from bpfa.prediction.groups import GroupMixture
 
-__all__ = ["HiddenDensities", "MixtureTrial", "candidate_groups", "mixture_weights", "student_logpdf"]
+__all__ = [
+    "KIND_PRIORS",
+    "HiddenDensities",
+    "MixtureTrial",
+    "candidate_groups",
+    "entry_densities",
+    "mixture_weights",
+    "student_logpdf",
+]
 
 # The sizes of the groups that are tried, as far as the kept rows are at least so many times as many, and the
 # numbers of rows that their priors count for.
 SIZES, ROWS_PER_MEMBER = (15, 30, 60, 120, 240, 480, 960, 1920), 3
 PRIOR_ROWS = (5.0, 40.0, 320.0)
+# Into how many kinds all rows are divided, as far as each kind has so many rows on average, and at least one
+# for each column; and the numbers of rows that the prior of a kind counts for, as multiples of the columns.
+KINDS, ROWS_PER_KIND = (1, 2, 4, 8, 16, 32), 50
+# The most numbers that the covariances of all kinds of a division have together, which limits their time.
+MOST_NUMBERS = 2**17
+KIND_PRIORS = (0.2, 1.6)
+# The most columns with which the covariances of groups and kinds are found: the time grows with the cube of
+# this number. Groups with the features of the model are tried from so many columns on, with these sizes.
+MOST_COLUMNS, FEWEST_COLUMNS, FEATURE_SIZES = 256, 64, (30, 60, 120, 240)
 # Groups with a smaller weight are left out, and at most so many are used, because each of them takes time.
-LEAST_WEIGHT, MOST_GROUPS = 0.03, 8
+LEAST_WEIGHT, MOST_GROUPS = 0.02, 12
 # Iterations of EM for the weights.
 N_ITERATIONS = 300
 # Groups are taken if the gain in log-likelihood is at least this many standard errors.
 STANDARD_ERRORS = 2.0
 
 
-def candidate_groups(n_kept: int) -> GroupMixture | None:
-    """Return the groups that are tried with so many kept rows, with equal weights; None if there are too few.
+def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
+    """Return the groups and kinds that are tried, with equal weights; None if there are too few rows.
 
     Parameters
     ----------
     n_kept : int
+        Number of kept rows.
+    n_columns : int
 
     Examples
     --------
-    >>> candidate_groups(200).members
+    >>> candidate_groups(200, 10).members
     (15, 15, 15, 30, 30, 30, 60, 60, 60)
-    >>> candidate_groups(20) is None
+    >>> candidate_groups(200, 10).kinds
+    (1, 1, 2, 2, 4, 4)
+    >>> candidate_groups(200, 1000).feature_members
+    (30, 60)
+    >>> candidate_groups(20, 10) is None
     True
     """
-    pairs = [(size, rows) for size in SIZES if ROWS_PER_MEMBER * size <= n_kept - 1 for rows in PRIOR_ROWS]
-    if not pairs:
+    sizes = [size for size in SIZES if ROWS_PER_MEMBER * size <= n_kept - 1]
+    if not sizes:
         return None
-    members, prior_rows = zip(*pairs, strict=True)
-    return GroupMixture(members, prior_rows, (1 / len(pairs),) * len(pairs))
+    narrow = n_columns <= MOST_COLUMNS
+    pairs = [(size, rows) for size in sizes for rows in PRIOR_ROWS if narrow]
+    rows_per_kind = max(ROWS_PER_KIND, n_columns)
+    most = min(n_kept // rows_per_kind, MOST_NUMBERS // n_columns**2)
+    kinds = [n for n in KINDS if narrow and n <= max(1, most)]
+    features = [size for size in FEATURE_SIZES if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS]
+    n = len(pairs) + len(features) + len(KIND_PRIORS) * len(kinds)
+    if not n:
+        return None
+    return GroupMixture(
+        tuple(size for size, _ in pairs),
+        tuple(rows for _, rows in pairs),
+        (1 / n,) * len(pairs),
+        tuple(features),
+        (1 / n,) * len(features),
+        tuple(number for number in kinds for _ in KIND_PRIORS),
+        tuple(share * n_columns for _ in kinds for share in KIND_PRIORS),
+        (1 / n,) * (len(kinds) * len(KIND_PRIORS)),
+    )
 
 
 def student_logpdf(error: Array, freedom: Array, square_scale: Array) -> Array:
@@ -64,6 +105,35 @@ def student_logpdf(error: Array, freedom: Array, square_scale: Array) -> Array:
     density: Array = gammaln((freedom + 1) / 2) - gammaln(freedom / 2)
     density = density - np.log(np.pi * freedom * square_scale) / 2
     return density - (freedom + 1) / 2 * np.log1p(error**2 / (freedom * square_scale))
+
+
+def entry_densities(
+    found: StudentMixture, truth: Array, at: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> tuple[Array, Array]:
+    """Return the log density of single entries under every member of a mixture, and their errors.
+
+    Parameters
+    ----------
+    found : StudentMixture
+    truth : array, shape (entries,)
+    at : pair of int arrays
+        Row and column of every entry.
+
+    Returns
+    -------
+    two arrays, shape (members, entries)
+    """
+    students, n_members = found.rows, int(found.member[-1]) + 1
+    error = truth - students.mean[:, *at]
+    square_scale = students.square_scale[:, *at].astype(np.float64)
+    assert students.log_share is not None
+    share = students.log_share[:, at[0]]
+    density = share + student_logpdf(error, students.freedom[:, at[0]], square_scale)
+    densities, errors = np.full((n_members, len(truth)), -np.inf), np.zeros((n_members, len(truth)))
+    for c, member in enumerate(found.member):
+        densities[member] = np.logaddexp(densities[member], density[c])
+        errors[member] += np.exp(share[c]) * error[c]
+    return densities, errors
 
 
 class HiddenDensities(NamedTuple):
@@ -145,11 +215,7 @@ class MixtureTrial:
         if not len(chosen):
             return None
         weights = mixture_weights(self._hidden.log_density[[0, *(chosen + 1)]])
-        return GroupMixture(
-            tuple(self._candidates.members[i] for i in chosen),
-            tuple(self._candidates.prior_rows[i] for i in chosen),
-            tuple(float(weight) for weight in weights[1:]),
-        )
+        return self._candidates.chosen(chosen, weights[1:])
 
     def _gains(self) -> tuple[float, float, float, float]:
         """Return the gains in log-likelihood and in squared error per entry, with their standard errors."""

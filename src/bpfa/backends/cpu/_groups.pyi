@@ -81,3 +81,26 @@ def student_rows(
     sums: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def kind_rows(
+    kind_mean: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    freedom: NDArray[np.float64],
+    values: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    scored: NDArray[np.uint8],
+    mean: NDArray[np.float32] | None,
+    square_scale: NDArray[np.float32] | None,
+    sums: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def kind_sums(
+    kind_mean: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    freedom: NDArray[np.float64],
+    values: NDArray[np.float32],
+    observed: NDArray[np.uint8],
+    shares: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

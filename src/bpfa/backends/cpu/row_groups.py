@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa.backends.cpu import _groups
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
-from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
+from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
 __all__ = ["CpuRowGroups"]
 
@@ -65,6 +67,58 @@ class CpuRowGroups(RowGroupKernels):
             n_threads,
         )
         own = groups.prior_rows.astype(np.float64) + groups.members + 2
-        freedom = own[:, None] + queries.observed.sum(axis=1)
-        n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
-        return StudentRows(mean, square_scale, freedom, student_log_density(freedom, n_scored, *sums))
+        return StudentRows.of_sums(own, queries, mean, square_scale, sums)
+
+    def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
+        """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""
+        shape = len(kinds), len(queries)
+        mean, square_scale = np.empty((2, *shape, queries.values.shape[1]), np.float32)
+        sums = self._kind_rows(kinds, queries, mean, square_scale, n_threads)
+        density = observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        return StudentRows.of_sums(kinds.freedom, queries, mean, square_scale, sums[:3], log_shares(density))
+
+    def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
+        """Return the log density of observed entries and kinds; see `RowGroupKernels`."""
+        sums = self._kind_rows(kinds, queries, None, None, n_threads)
+        return observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+
+    def kind_sums(
+        self, kinds: RowKinds, queries: Queries, shares: Array, n_threads: int = 1
+    ) -> tuple[Array, Array]:
+        """Return sums over the rows of every kind; see `RowGroupKernels`."""
+        first, second = np.empty_like(kinds.mean), np.empty_like(kinds.scale)
+        _groups.kind_sums(
+            kinds.mean,
+            kinds.precision,
+            kinds.freedom,
+            queries.values,
+            queries.observed,
+            np.ascontiguousarray(shares, np.float64),
+            first,
+            second,
+            n_threads,
+        )
+        return first, second
+
+    @staticmethod
+    def _kind_rows(
+        kinds: RowKinds,
+        queries: Queries,
+        mean: NDArray[np.float32] | None,
+        square_scale: NDArray[np.float32] | None,
+        n_threads: int,
+    ) -> Array:
+        sums = np.empty((4, len(kinds), len(queries)))
+        _groups.kind_rows(
+            kinds.mean,
+            kinds.precision,
+            kinds.freedom,
+            queries.values,
+            queries.observed,
+            queries.scored,
+            mean,
+            square_scale,
+            sums,
+            n_threads,
+        )
+        return sums

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.cpu.collapsed import add_draws
-from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
 from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
+from bpfa.backends.cuda.row_groups import CudaRowGroups
 from bpfa.backends.cuda.rows import rows_on_device
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
@@ -69,8 +69,7 @@ class CudaBackend(Backend):
     has_numbered_devices: ClassVar[bool] = True
     methods: ClassVar[Mapping[MethodName, Any]] = {m.kind: m for m in (Gibbs, MeanField, SpikeSlab)}
     groups: ClassVar[GroupKernels] = CudaGroups()
-    # The kernels of the CPU, until there are some for the GPU.
-    row_groups: ClassVar[RowGroupKernels] = CpuRowGroups()
+    row_groups: ClassVar[RowGroupKernels] = CudaRowGroups()
     carries_chains: ClassVar[bool] = False
 
     def local_method(self, kind: MethodName, device: str, **options: Any) -> LocalMethod:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
+from bpfa.model.row_kinds import RowKinds, log_shares
 
 __all__ = ["NumpyRowGroups", "StudentGroup", "group_posterior", "nearest_to", "student_given_observed"]
 
@@ -75,6 +76,52 @@ class NumpyRowGroups(RowGroupKernels):
                 )
         return StudentRows(mean, square_scale, freedom, log_density)
 
+    def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
+        """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""
+        shape = len(kinds), len(queries)
+        mean, square_scale = np.zeros((2, *shape, queries.values.shape[1]), np.float32)
+        freedom, log_density = np.zeros((2, *shape))
+        for k, q in np.ndindex(shape):
+            mean[k, q], square_scale[k, q], freedom[k, q], log_density[k, q] = student_given_observed(
+                StudentGroup(kinds.mean[k], kinds.scale[k], float(kinds.freedom[k])),
+                queries.values[q].astype(np.float64),
+                queries.observed[q].astype(bool),
+                queries.scored[q].astype(bool),
+            )
+        shares = log_shares(self.kind_densities(kinds, queries))
+        return StudentRows(mean, square_scale, freedom, log_density, shares)
+
+    def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
+        """Return the log density of observed entries and kinds; see `RowGroupKernels`."""
+        found = np.zeros((len(kinds), len(queries)))
+        for k, q in np.ndindex(found.shape):
+            o = queries.observed[q].astype(bool)
+            found[k, q] = kinds.log_weights[k]
+            if o.any():
+                # All observed entries are scored, and none is given.
+                group = StudentGroup(kinds.mean[k], kinds.scale[k], float(kinds.freedom[k]))
+                values = queries.values[q].astype(np.float64)
+                found[k, q] += student_given_observed(group, values, np.zeros_like(o), o).log_density
+        return found
+
+    def kind_sums(
+        self, kinds: RowKinds, queries: Queries, shares: Array, n_threads: int = 1
+    ) -> tuple[Array, Array]:
+        """Return sums over the rows of every kind; see `RowGroupKernels`."""
+        first, second = np.zeros_like(kinds.mean), np.zeros_like(kinds.scale)
+        for k, q in np.ndindex(shares.shape):
+            o = queries.observed[q].astype(bool)
+            deviation, scale = np.zeros(len(o)), kinds.scale[k]
+            deviation[o] = queries.values[q][o] - kinds.mean[k][o]
+            gain = np.linalg.solve(scale[np.ix_(o, o)], scale[o][:, ~o]).T
+            square = deviation[o] @ np.linalg.solve(scale[np.ix_(o, o)], deviation[o])
+            deviation[~o] = gain @ deviation[o]
+            wider = (kinds.freedom[k] + square) / (kinds.freedom[k] + o.sum())
+            first[k] += shares[k, q] * deviation
+            second[k] += shares[k, q] * np.outer(deviation, deviation)
+            second[k][np.ix_(~o, ~o)] += shares[k, q] * wider * (scale[~o][:, ~o] - gain @ scale[o][:, ~o])
+        return first, second
+
 
 def nearest_to(
     kept: KeptRows, values: NDArray[np.float32], observed: NDArray[np.bool_], n_members: int
@@ -122,14 +169,9 @@ def group_posterior(rows: Array, variance: Array, prior_rows: float, groups: Row
     >>> group_posterior(np.array([[1.0], [3.0]]), np.zeros((2, 1)), 2.0, groups)
     StudentGroup(mean=array([2.]), scale=array([[1.]]), freedom=6.0)
     """
-    n, prior = len(rows), groups.correlation_share * groups.covariance.astype(np.float64)
-    np.fill_diagonal(prior, np.diag(groups.covariance))
-    center = rows.mean(axis=0)
+    n, center = len(rows), rows.mean(axis=0)
     scatter = (rows - center).T @ (rows - center) + np.diag(variance.sum(axis=0, dtype=np.float64))
-    if np.isfinite(groups.scale_rows):
-        ratio = (np.diag(scatter) / np.diag(prior) + groups.scale_rows) / (n + groups.scale_rows)
-        prior = prior * np.sqrt(np.outer(ratio, ratio))
-    kappa = groups.mean_rows
+    prior, kappa = groups.prior_of(scatter, n), groups.mean_rows
     psi = scatter + prior_rows * prior + kappa * n / (kappa + n) * np.outer(center, center)
     freedom = prior_rows + n + 2
     return StudentGroup(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch
-from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
+from bpfa.model.row_features import FeatureGroups, feature_rows
+from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentMixture, StudentRows
+from bpfa.model.row_kinds import RowKinds
 from bpfa.prediction.groups.like_rows import GroupMixture
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import Prediction
@@ -20,7 +23,7 @@ __all__ = ["GroupPredictor", "MixturePredictor"]
 
 # How many numbers the members of the groups of a block of rows, and what these predict, may take, and the
 # most rows of a block.
-BLOCK_NUMBERS, BLOCK_ROWS = 2**22, 4096
+BLOCK_NUMBERS, BLOCK_ROWS = 2**20, 4096
 
 
 class GroupPredictor:
@@ -29,13 +32,17 @@ class GroupPredictor:
     Parameters
     ----------
     mixture : GroupMixture
-    kept : KeptRows
-        More of them than the largest group has members.
+    kept : KeptRows or None
+        More of them than the largest group has members. None if the mixture has no groups.
     covariance : array, shape (D, D)
         Covariance of a row under the model of the whole table; `row_covariance` computes it.
     kernels : RowGroupKernels
         Those of the device.
     n_threads : int
+    kinds : sequence of RowKinds
+        The divisions into kinds that the mixture has.
+    features : FeatureGroups, optional
+        The features of the model, if the mixture has groups that use them.
 
     Examples
     --------
@@ -52,25 +59,34 @@ class GroupPredictor:
     def __init__(
         self,
         mixture: GroupMixture,
-        kept: KeptRows,
+        kept: KeptRows | None,
         covariance: NDArray[np.float32],
         kernels: RowGroupKernels,
         n_threads: int = 1,
+        kinds: Sequence[RowKinds] = (),
+        features: FeatureGroups | None = None,
     ) -> None:
-        if len(kept) <= mixture.members[-1]:
+        sizes = mixture.sizes
+        if len(sizes) and (kept is None or len(kept) <= sizes[-1]):
             raise ValueError(
-                f"kept: {len(kept)} rows; expected more than the {mixture.members[-1]} members of a group"
+                f"kept: {0 if kept is None else len(kept)} rows; expected more than the {sizes[-1]} members "
+                "of a group"
             )
-        self.mixture, self._kept, self._kernels = mixture, kept, kernels
-        self._n_threads = n_threads
+        if len(kinds) != len(mixture.kinds):
+            raise ValueError(f"kinds: {len(kinds)} divisions; expected the {len(mixture.kinds)} of mixture")
+        self.mixture, self._kernels, self._kinds = mixture, kernels, tuple(kinds)
+        self._kept, self._features, self._n_threads = kept, features, n_threads
         self._groups = RowGroups(
             covariance, np.array(mixture.members, np.int32), np.array(mixture.prior_rows, np.float32)
         )
+        if features is not None and kept is not None and mixture.feature_members:
+            self._features = replace(features, members=np.array(mixture.feature_members, np.int32))
+            self._kept_weights = kept.values @ features.regression.T
 
     def students(
         self, batch: Batch, truth: Array | None = None, scored: NDArray[np.bool_] | None = None
-    ) -> Iterator[tuple[NDArray[np.int64], StudentRows]]:
-        """Yield what the groups predict, for one block of rows after another, and which rows these are.
+    ) -> Iterator[tuple[NDArray[np.int64], StudentMixture]]:
+        """Yield what groups and kinds predict, for one block of rows after another, and which rows these are.
 
         Rows without any observed entry are left out, as no row can be said to be like them.
 
@@ -82,16 +98,28 @@ class GroupPredictor:
         scored : boolean array, shape (rows, D), optional
             True at entries that are not observed and whose joint density is wanted.
         """
-        rows = np.flatnonzero(batch.observed.any(axis=1))
-        n_numbers = max(self.mixture.members[-1], len(self._groups) * batch.values.shape[1])
+        rows, sizes = np.flatnonzero(batch.observed.any(axis=1)), self.mixture.sizes
+        n_parts = len(self.mixture.members) + len(self.mixture.feature_members) + sum(map(len, self._kinds))
+        n_numbers = max(int(sizes[-1]) if len(sizes) else 0, n_parts * batch.values.shape[1])
         step = int(np.clip(BLOCK_NUMBERS // n_numbers, 1, BLOCK_ROWS))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             values = batch.values[part] if truth is None else truth[part]
             queries = Queries.of(values, batch.observed[part], None if scored is None else scored[part])
-            nearest = self._kernels.nearest_rows(self._kept, queries, self.mixture.sizes, self._n_threads)
-            found = self._kernels.student_rows(self._kept, queries, nearest, self._groups, self._n_threads)
-            yield part, found
+            yield part, StudentMixture(self._parts(queries))
+
+    def _parts(self, queries: Queries) -> tuple[StudentRows, ...]:
+        kernels, n_threads, parts = self._kernels, self._n_threads, []
+        if len(self.mixture.sizes):
+            assert self._kept is not None
+            nearest = kernels.nearest_rows(self._kept, queries, self.mixture.sizes, n_threads)
+            if self.mixture.members:
+                parts.append(kernels.student_rows(self._kept, queries, nearest, self._groups, n_threads))
+            if self.mixture.feature_members:
+                assert self._features is not None
+                parts.append(feature_rows(self._kept, self._kept_weights, queries, nearest, self._features))
+        parts += [kernels.kind_rows(kinds, queries, n_threads) for kinds in self._kinds]
+        return tuple(parts)
 
     def mixed(self, whole: Prediction, batch: Batch) -> Prediction:
         """Return the mean and standard deviation of the mixture for the missing entries of some rows.
@@ -103,19 +131,26 @@ class GroupPredictor:
         batch : Batch
         """
         mean, variance = whole.mean.copy(), whole.std**2
-        weights = np.array([self.mixture.global_weight, *self.mixture.weights])[:, None, None]
+        own = self.mixture.global_weight
         for rows, found in self.students(batch):
-            means = np.concatenate([whole.mean[None, rows], found.mean])
-            variances = np.concatenate([whole.std[None, rows] ** 2, found.variance])
-            mean[rows] = (weights * means).sum(axis=0)
-            variance[rows] = (weights * (variances + (means - mean[rows]) ** 2)).sum(axis=0)
+            weights = np.exp(found.log_weights(self._weights))
+            means, variances = found.rows.mean.astype(np.float64), found.rows.variance
+            both = own * whole.mean[rows] + np.einsum("cr,crd->rd", weights, means)
+            spread = own * (whole.std[rows] ** 2 + (whole.mean[rows] - both) ** 2)
+            variances += (means - both) ** 2
+            mean[rows], variance[rows] = both, spread + np.einsum("cr,crd->rd", weights, variances)
         return Prediction(mean, np.sqrt(variance))
+
+    @property
+    def _weights(self) -> Array:
+        return np.array(self.mixture.all_weights)
 
     def completed_again(self) -> KeptRows:
         """Return the kept rows with their missing entries predicted by the mixture.
 
         So far they were predicted by the model of the whole table.
         """
+        assert self._kept is not None
         kept, observed = self._kept, self._kept.variance == 0
         some = np.flatnonzero(~observed.all(axis=1) & observed.any(axis=1))
         values, variance = kept.values.copy(), kept.variance.copy()
@@ -140,15 +175,16 @@ class GroupPredictor:
         drawn = whole.copy()
         places = np.zeros(mask.shape, np.int64)
         places[mask] = np.arange(mask.sum())
-        edges = np.cumsum(self.mixture.weights)
         for rows, found in self.students(batch):
             here, columns = np.nonzero(mask[rows])
-            entries = places[rows][here, columns]
-            shape = len(whole), len(entries)
-            group = np.searchsorted(edges, rng.random(shape), side="right")
+            entries, students = places[rows][here, columns], found.rows
+            edges = np.cumsum(np.exp(found.log_weights(self._weights)), axis=0)
+            uniform = rng.random((len(whole), len(entries)))
+            group = sum((uniform >= edge[here]).astype(np.int64) for edge in edges)
             chosen = np.minimum(group, len(edges) - 1)
-            scale = np.sqrt(found.square_scale[chosen, here, columns])
-            student = rng.standard_t(found.freedom[chosen, here]) * scale + found.mean[chosen, here, columns]
+            scale = np.sqrt(students.square_scale[chosen, here, columns])
+            student = rng.standard_t(students.freedom[chosen, here]) * scale
+            student += students.mean[chosen, here, columns]
             drawn[:, entries] = np.where(group < len(edges), student, whole[:, entries])
         return drawn
 
@@ -165,17 +201,17 @@ class GroupPredictor:
         held_out : boolean array, shape (rows, D)
         """
         log_density, mean = whole.log_density.copy(), whole.mean.copy()
-        weights = np.array([self.mixture.global_weight, *self.mixture.weights])
+        own = self.mixture.global_weight
         some = np.flatnonzero(held_out.any(axis=1))
         part = Batch(batch.values[some], batch.observed[some], batch.ids[some])
         with np.errstate(divide="ignore"):
-            log_weights = np.log(weights)[:, None]
+            log_own = np.log(own)
         for places, found in self.students(part, truth[some], held_out[some]):
-            rows = some[places]
-            densities = np.concatenate([whole.log_density[None, rows], found.log_density])
-            log_density[rows] = np.logaddexp.reduce(log_weights + densities, axis=0)
-            means = np.concatenate([whole.mean[None, rows], found.mean])
-            mean[rows] = (weights[:, None, None] * means).sum(axis=0)
+            rows, log_weights = some[places], found.log_weights(self._weights)
+            densities = np.logaddexp.reduce(log_weights + found.rows.log_density, axis=0)
+            log_density[rows] = np.logaddexp(log_own + whole.log_density[rows], densities)
+            mean[rows] = own * whole.mean[rows]
+            mean[rows] += np.einsum("cr,crd->rd", np.exp(log_weights), found.rows.mean)
         return RowScores(log_density, mean)
 
 

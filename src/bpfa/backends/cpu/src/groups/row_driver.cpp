@@ -206,4 +206,58 @@ void student_rows(const KeptRows& kept, const RowQueries& queries, const std::in
   });
 }
 
+void kind_rows(const RowKinds& kinds, const RowQueries& queries, float* mean, float* square_scale, double* sums,
+               int n_threads) {
+  n_threads = thread_count(n_threads);
+  const RowKernels& kernels = widest_kernels();
+  const int D = kinds.D;
+  const std::int64_t n = queries.n, stride = kinds.n_kinds * n;
+  std::vector<std::vector<double>> memory(n_threads);
+  std::vector<std::vector<std::int32_t>> missing(n_threads);
+  parallel_for(n_threads, n, [&](std::int64_t q, int worker) {
+    memory[worker].resize(kernels.kind_numbers(D));
+    const RowQuery query{queries.values + q * D, queries.observed + q * D, queries.scored + q * D, nullptr};
+    std::vector<std::int32_t>& order = missing[worker];
+    order.clear();
+    for (int d = 0; d < D; ++d)
+      if (!query.observed[d] && !query.scored[d]) order.push_back(d);
+    const int n_rest = static_cast<int>(order.size());
+    for (int d = 0; d < D; ++d)
+      if (!query.observed[d] && query.scored[d]) order.push_back(d);
+    for (int k = 0; k < kinds.n_kinds; ++k) {
+      const std::int64_t at = k * n + q;
+      KindResult result{mean ? mean + at * D : nullptr, mean ? square_scale + at * D : nullptr, 0, 0, 0, 0};
+      kernels.kind_row(D, kinds.kind(k), query, order.data(), static_cast<int>(order.size()), n_rest, result,
+                       memory[worker].data());
+      sums[at] = result.seen, sums[stride + at] = result.both, sums[2 * stride + at] = result.log_diagonal;
+      sums[3 * stride + at] = result.log_root;
+    }
+  });
+}
+
+void kind_sums(const RowKinds& kinds, const RowQueries& rows, const double* shares, double* first, double* second,
+               int n_threads) {
+  n_threads = thread_count(n_threads);
+  const RowKernels& kernels = widest_kernels();
+  const int D = kinds.D;
+  std::vector<std::int32_t> missing;
+  std::vector<std::int64_t> ends(rows.n + 1);
+  for (std::int64_t q = 0; q < rows.n; ++q) {
+    for (int d = 0; d < D; ++d)
+      if (!rows.observed[q * D + d]) missing.push_back(d);
+    ends[q + 1] = static_cast<std::int64_t>(missing.size());
+  }
+  parallel_for(n_threads, kinds.n_kinds, [&](std::int64_t k, int) {
+    std::vector<double> memory(kernels.kind_numbers(D));
+    KindSum sum{first + k * D, second + k * D * D};
+    std::fill_n(sum.first, D, 0.0);
+    std::fill_n(sum.second, static_cast<std::size_t>(D) * D, 0.0);
+    for (std::int64_t q = 0; q < rows.n; ++q)
+      if (const double share = shares[k * rows.n + q])
+        kernels.add_to_kind(D, kinds.kind(static_cast<int>(k)), rows.values + q * D, rows.observed + q * D,
+                            missing.data() + ends[q], static_cast<int>(ends[q + 1] - ends[q]), share, sum,
+                            memory.data());
+  });
+}
+
 }  // namespace bpfa::groups

@@ -27,4 +27,24 @@ void student_rows(const KeptRows& kept, const RowQueries& queries, const std::in
                   const RowGroups& groups, float* mean, float* square_scale, double* seen, double* both,
                   double* log_diagonal, int n_threads);
 
+// Kinds of rows, each a Student t distribution: the means are n_kinds x D, the precisions n_kinds x D x D.
+struct RowKinds {
+  int D, n_kinds;
+  const double *mean, *precision, *freedom;
+
+  RowKind kind(int k) const {
+    return {mean + static_cast<std::int64_t>(k) * D, precision + static_cast<std::int64_t>(k) * D * D, freedom[k]};
+  }
+};
+
+// Fills in what every kind says of every query: n_kinds x n x D, and n_kinds x n for each of the four sums of
+// KindResult. Without `mean`, the sums alone.
+void kind_rows(const RowKinds& kinds, const RowQueries& queries, float* mean, float* square_scale, double* sums,
+               int n_threads);
+
+// Fills in the sums of every kind over all rows: `shares` is n_kinds x n, `first` n_kinds x D, `second` n_kinds x D x
+// D. The sums of one kind are taken by one thread, in the order of the rows.
+void kind_sums(const RowKinds& kinds, const RowQueries& rows, const double* shares, double* first, double* second,
+               int n_threads);
+
 }  // namespace bpfa::groups

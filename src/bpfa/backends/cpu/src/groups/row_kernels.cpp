@@ -1,6 +1,7 @@
 // The kernels of groups of like rows of a table for one instruction set. This file is compiled once for each; see
 // ../kernels.cpp.
 #include "row_group.h"
+#include "row_kind.h"
 
 namespace BPFA_ISA {
 
@@ -60,7 +61,10 @@ void student(const bpfa::groups::KeptRows& kept, const bpfa::groups::RowGroups& 
 namespace bpfa::groups {
 namespace BPFA_ISA {
 
-RowKernels row_kernels() { return {::BPFA_ISA::distances, ::BPFA_ISA::scratch_bytes, ::BPFA_ISA::student}; }
+RowKernels row_kernels() {
+  return {::BPFA_ISA::distances,        ::BPFA_ISA::scratch_bytes, ::BPFA_ISA::student,
+          ::BPFA_ISA::KindRow::numbers, ::BPFA_ISA::kind_row,      ::BPFA_ISA::add_to_kind};
+}
 
 }  // namespace BPFA_ISA
 }  // namespace bpfa::groups

@@ -1,6 +1,7 @@
 // Python bindings of the kernels for groups of like rows of a table.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <cstdint>
 
@@ -81,6 +82,52 @@ void predict(In<float, 2> values, In<float, 2> variance, In<float, 2> queries, I
                square_scale.data(), sums.data(), sums.data() + C * Q, sums.data() + 2 * C * Q, n_threads);
 }
 
+RowKinds kinds_of(const In<double, 2>& mean, const In<double, 3>& precision, const In<double, 1>& freedom) {
+  const std::size_t R = mean.shape(0), D = mean.shape(1);
+  require(precision.shape(0) == R && precision.shape(1) == D && precision.shape(2) == D && freedom.shape(0) == R,
+          "mean, precision, freedom: expected kinds x D, kinds x D x D, and one number for each kind");
+  return {static_cast<int>(D), static_cast<int>(R), mean.data(), precision.data(), freedom.data()};
+}
+
+RowQueries rows_of(const RowKinds& kinds, const In<float, 2>& values, const In<std::uint8_t, 2>& observed,
+                   const In<std::uint8_t, 2>& scored) {
+  require(values.shape(1) == static_cast<std::size_t>(kinds.D), "values: expected the columns of the kinds");
+  for (const auto* mask : {&observed, &scored})
+    require(mask->shape(0) == values.shape(0) && mask->shape(1) == values.shape(1),
+            "observed, scored: expected the shape of values");
+  return {static_cast<std::int64_t>(values.shape(0)), values.data(), observed.data(), scored.data()};
+}
+
+void of_kinds(In<double, 2> kind_mean, In<double, 3> precision, In<double, 1> freedom, In<float, 2> values,
+              In<std::uint8_t, 2> observed, In<std::uint8_t, 2> scored, std::optional<Out<float, 3>> mean,
+              std::optional<Out<float, 3>> square_scale, Out<double, 3> sums, int n_threads) {
+  const RowKinds kinds = kinds_of(kind_mean, precision, freedom);
+  const RowQueries queries = rows_of(kinds, values, observed, scored);
+  const std::size_t R = kind_mean.shape(0), D = kind_mean.shape(1), Q = values.shape(0);
+  require(mean.has_value() == square_scale.has_value(), "mean, square_scale: expected both or neither");
+  for (const auto* out : {&mean, &square_scale})
+    if (out->has_value())
+      require((*out)->shape(0) == R && (*out)->shape(1) == Q && (*out)->shape(2) == D,
+              "mean, square_scale: expected kinds x rows x D");
+  require(sums.shape(0) == 4 && sums.shape(1) == R && sums.shape(2) == Q, "sums: expected 4 x kinds x rows");
+  nb::gil_scoped_release release;
+  kind_rows(kinds, queries, mean ? mean->data() : nullptr, square_scale ? square_scale->data() : nullptr, sums.data(),
+            n_threads);
+}
+
+void sum_kinds(In<double, 2> kind_mean, In<double, 3> precision, In<double, 1> freedom, In<float, 2> values,
+               In<std::uint8_t, 2> observed, In<double, 2> shares, Out<double, 2> first, Out<double, 3> second,
+               int n_threads) {
+  const RowKinds kinds = kinds_of(kind_mean, precision, freedom);
+  const RowQueries rows = rows_of(kinds, values, observed, observed);
+  const std::size_t R = kind_mean.shape(0), D = kind_mean.shape(1);
+  require(shares.shape(0) == R && shares.shape(1) == values.shape(0), "shares: expected kinds x rows");
+  require(first.shape(0) == R && first.shape(1) == D, "first: expected kinds x D");
+  require(second.shape(0) == R && second.shape(1) == D && second.shape(2) == D, "second: expected kinds x D x D");
+  nb::gil_scoped_release release;
+  kind_sums(kinds, rows, shares.data(), first.data(), second.data(), n_threads);
+}
+
 }  // namespace
 
 void bind_rows(nb::module_& m) {
@@ -93,6 +140,13 @@ void bind_rows(nb::module_& m) {
         "members"_a.noconvert(), "prior_rows"_a.noconvert(), "mean_rows"_a, "scale_rows"_a, "correlation_share"_a,
         "mean"_a.noconvert(), "square_scale"_a.noconvert(), "sums"_a.noconvert(), "n_threads"_a,
         "Fill in what the groups of every query predict for it.");
+  m.def("kind_rows", &of_kinds, "kind_mean"_a.noconvert(), "precision"_a.noconvert(), "freedom"_a.noconvert(),
+        "values"_a.noconvert(), "observed"_a.noconvert(), "scored"_a.noconvert(), "mean"_a.noconvert().none(),
+        "square_scale"_a.noconvert().none(), "sums"_a.noconvert(), "n_threads"_a,
+        "Fill in what every kind of rows says of every row.");
+  m.def("kind_sums", &sum_kinds, "kind_mean"_a.noconvert(), "precision"_a.noconvert(), "freedom"_a.noconvert(),
+        "values"_a.noconvert(), "observed"_a.noconvert(), "shares"_a.noconvert(), "first"_a.noconvert(),
+        "second"_a.noconvert(), "n_threads"_a, "Fill in the sums of every kind over its rows.");
 }
 
 }  // namespace bpfa::groups
