@@ -21,6 +21,7 @@ from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_c
 from bpfa.estimator.partial_fit import PartialFitMixin
 from bpfa.estimator.planning import look_at
 from bpfa.estimator.publishing import publish
+from bpfa.estimator.remote import check_remote, released
 from bpfa.estimator.resuming import saved_fit
 from bpfa.estimator.saving import SavingMixin
 from bpfa.estimator.sides import PLANS, chosen_side
@@ -314,6 +315,7 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         callbacks: Sequence[Callback] = (),
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: bool | str | os.PathLike[str] = False,
+        client: Any = None,
     ) -> Self:
         """Learn the features, which rows use them, and the noise.
 
@@ -323,8 +325,10 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
-            NaN marks a missing entry. For files and sparse matrices see `open_rows`.
+        X : array-like, frame, AnnData, Rows, or Dask array or dataframe, shape (n_rows, n_columns)
+            NaN marks a missing entry. For files and sparse matrices see `open_rows`. The rows of a Dask
+            collection stay on the workers of `client`; with a client, X may also be files that the workers
+            can read: a path, a list of paths, or the result of `open_rows`.
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
@@ -344,6 +348,9 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
             Continue a saved fit of the same data with the same parameters; only the limits may be extended.
             The result is exactly that of a fit that was never stopped. True continues from the file of the
             checkpoint if it exists, and starts a new fit otherwise.
+        client : distributed.Client, optional
+            Whose workers hold the rows of a Dask collection, or read files; see docs/cluster.md. By default
+            the current client. Without any, a Dask collection is read in this process, a part at a time.
 
         Returns
         -------
@@ -351,13 +358,14 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing, batch), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(parameters.n_jobs)
+        table, resumed = new_table(self, X, missing, batch, client, n_jobs), saved_fit(resume, checkpoint)
+        check_remote(table.rows, parameters)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         check_groups(table.rows, parameters)
-        with limited_threads(n_jobs), one_blas_thread():
+        with limited_threads(n_jobs), one_blas_thread(), released(table.rows):
             seen = look_at(table, parameters, resumed)
             warn_of_empty_columns(seen.visible.scale, table.names)
             found = Findings(seen, parameters, n_jobs)

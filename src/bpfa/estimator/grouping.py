@@ -21,6 +21,7 @@ from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.planning import Seen, look_at
+from bpfa.estimator.remote import chunks_elsewhere
 from bpfa.estimator.sides import PLANS
 from bpfa.fitting.run import Outcome, run
 from bpfa.inference.progress import NonFiniteError
@@ -105,6 +106,9 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
     if parameters.groups is False or outcome.error is not None:
         return outcome
     if _problem(seen.table.rows, parameters) is not None:
+        return outcome
+    if parameters.groups == "auto" and chunks_elsewhere(seen.table.rows) > 1:
+        logging.getLogger("bpfa").info("groups='auto': not tried on rows in several chunks; groups=True does")
         return outcome
     try:
         return _grouped(outcome, seen, parameters, n_jobs)
