@@ -1,0 +1,349 @@
+"""The workers of a cluster as those who hold the rows of a fit: who has which, and what happens if one is lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bpfa._support.optional import library
+from bpfa.cluster import on_worker
+from bpfa.cluster.calls import Call, Described, refuse_chunk
+from bpfa.cluster.health import Member, check_members, greeted
+from bpfa.cluster.plan import ChunkPlan
+from bpfa.cluster.sharing import balanced, route_through
+from bpfa.cluster.site import Task, Work
+from bpfa.cluster.tree import Nodes, total
+from bpfa.cluster.workspace import Team
+from bpfa.data.remote import RowsLostError
+
+__all__ = ["Cluster"]
+
+# How often a chunk that cannot be read is read again, and the chunks that are surveyed at a time.
+RETRIES, CALLS_AT_A_TIME = 2, 256
+# Seconds between two looks at whether workers have been lost, and how long a fit waits for the first worker
+# after it has lost all of them.
+LOOK_SECONDS, WAIT_SECONDS = 0.5, 60.0
+# How often a step is repeated with workers that fail to answer although the scheduler knows them.
+MOST_ATTEMPTS = 5
+# The share of the memory of a worker that chunks may take.
+MEMORY_SHARE = 0.4
+
+
+class Cluster:
+    """The workers of a client of `dask.distributed`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    n_jobs : int, optional
+        Number of threads of the local steps on a worker; by default as many as the worker has.
+    """
+
+    def __init__(self, client: Any, n_jobs: int | None = None) -> None:
+        self.client, self._n_jobs = client, n_jobs
+        self._members: dict[str, Member] = {}
+
+    def results(self, calls: Sequence[Call], names: Sequence[str]) -> list[Any]:
+        """Return the results of calls, which are made on any workers."""
+        dask = library("dask", "dask")
+        found: list[Any] = []
+        for first in range(0, len(calls), CALLS_AT_A_TIME):
+            some = calls[first : first + CALLS_AT_A_TIME]
+            with scheduler_answers(self.client):
+                tasks = [dask.delayed(function, pure=False)(*arguments) for function, *arguments in some]
+                futures = self.client.compute(tasks, retries=RETRIES)
+                for future, name in zip(futures, names[first:], strict=False):
+                    error = future.exception()
+                    if error is not None:
+                        refuse_chunk(name, error)
+                    found.append(future.result())
+        return found
+
+    def members(self) -> dict[str, Member]:
+        """Return the workers that there are now, after checking those that are new."""
+        with scheduler_answers(self.client):
+            addresses = list(self.client.nthreads())
+            new = [address for address in addresses if address not in self._members]
+            if new:
+                self._members |= greeted(self.client, new)
+        return {address: self._members[address] for address in addresses if address in self._members}
+
+    def device(self, device: str) -> str:
+        """Return on which kind of device the workers run the local steps."""
+        return check_members(self._some_members(), device)
+
+    def _some_members(self) -> dict[str, Member]:
+        """Return the workers that there are, after waiting for the first if there are none."""
+        began = time.monotonic()
+        while not (members := self.members()):
+            if time.monotonic() - began > WAIT_SECONDS:
+                raise RowsLostError(
+                    f"client: no worker at {self.client.scheduler.address} for {WAIT_SECONDS:g} seconds; "
+                    "expected at least one"
+                )
+            time.sleep(LOOK_SECONDS)
+        return members
+
+    def team(self, task: Task, chunks: Sequence[Any], described: Described) -> Team:
+        """Return the workers as a team that holds the rows of a fit."""
+        return _Workers(self, task, chunks, described, self._n_jobs)
+
+
+@contextmanager
+def scheduler_answers(client: Any) -> Iterator[None]:
+    """Turn the errors that a lost scheduler causes into one that says so."""
+    from distributed import CancelledError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CommClosedError, OSError, TimeoutError, CancelledError) as error:
+        raise RowsLostError(
+            f"client: the scheduler does not answer any more ({type(error).__name__}); the last step and the "
+            "last checkpoint are whole, and fit(..., resume=True) goes on from there"
+        ) from error
+    except RuntimeError as error:
+        if client.status == "running":
+            raise
+        raise RowsLostError(f"client: the client is closed ({error}); expected a running one") from error
+
+
+class _Workers:
+    """The workers that hold the rows of one fit."""
+
+    def __init__(
+        self, cluster: Cluster, task: Task, chunks: Sequence[Any], described: Described, n_jobs: int | None
+    ) -> None:
+        self._cluster, self._client, self._n_jobs = cluster, cluster.client, n_jobs
+        self._task, self._chunks, self._described = task, chunks, described
+        self._fit = uuid.uuid4().hex
+        self._worker_of_leaf: list[str] = []
+        self._open: set[str] = set()
+        self._held: dict[str, set[int]] = {}
+        self._reading: dict[tuple[str, int], Any] = {}
+        self._window: tuple[int, int] | None = None
+
+    @property
+    def plan(self) -> ChunkPlan:
+        """Which rows each step visits."""
+        return self._task.plan
+
+    def sums(self, work: Work) -> Any:
+        """Return the sums over all rows of a step, however many workers are lost on the way."""
+        place = self.plan.place(work.step)
+        if (place.epoch, place.window) != self._window:
+            self._window = place.epoch, place.window
+            self._share_out()
+            self._read_window(work.step)
+        nodes: Nodes[Any] = {}
+        for attempt in range(MOST_ATTEMPTS):
+            self._await_chunks(work.step)
+            answer = self._asked(work, nodes)
+            for error in answer.errors.values():
+                raise error if isinstance(error, RowsLostError) else RowsLostError(
+                    f"a worker could not make step {work.step} ({type(error).__name__}: {error})"
+                ) from error
+            nodes |= answer.nodes
+            if not (answer.missing or answer.silent):
+                return total([nodes], self.plan.n_leaves)
+            self._recover(work.step, answer, drop_silent=attempt > 1)
+        raise RowsLostError(
+            f"step {work.step} failed {MOST_ATTEMPTS} times, because workers do not answer; expected a "
+            "connection between all workers"
+        )
+
+    def _asked(self, work: Work, known: Nodes[Any]) -> on_worker.Answer:
+        """Ask the workers for the sums of a step, as far as they are not known yet."""
+        done = {leaf for first, last in known for leaf in range(first, last)}
+        leaves: dict[str, list[int]] = {}
+        for leaf, address in enumerate(self._worker_of_leaf):
+            if leaf not in done:
+                leaves.setdefault(address, []).append(leaf)
+        routes = route_through(list(leaves))
+        with scheduler_answers(self._client):
+            replies = self._client.run(
+                on_worker.take_step,
+                self._fit,
+                work,
+                leaves,
+                routes,
+                workers=list(routes),
+                on_error="return",
+            )
+        answer = on_worker.Answer()
+        for address, reply in replies.items():
+            if isinstance(reply, on_worker.Answer):
+                answer.add(reply, self.plan.n_leaves)
+            else:
+                answer.silent.append(address)
+        return answer
+
+    def _recover(self, step: int, answer: on_worker.Answer, *, drop_silent: bool) -> None:
+        """Share out again what lost workers had, and read again what is missing."""
+        for address, chunks in answer.missing.items():
+            self._held[address] -= set(chunks)
+        present = self._cluster.members()
+        for address in answer.silent:
+            if drop_silent or address not in present or not self._responds(address):
+                self._forget(address)
+        self._share_out()
+        self._read_window(step)
+
+    def _responds(self, address: str) -> bool:
+        """Return whether a worker knows this fit; one that was restarted has forgotten it."""
+        found = self._client.run(_knows, self._fit, workers=[address], on_error="return")
+        return found.get(address) is True
+
+    def _forget(self, address: str) -> None:
+        self._open.discard(address)
+        self._held.pop(address, None)
+        for key in [key for key in self._reading if key[0] == address]:
+            self._reading.pop(key).cancel()
+
+    def _share_out(self) -> None:
+        """Share out the leaves of the tree among the workers that there are now."""
+        present = self._cluster._some_members()
+        for address in [address for address in self._open if address not in present]:
+            self._forget(address)
+        new = [address for address in present if address not in self._open]
+        if new:
+            check_members({address: present[address] for address in new}, self._task.device)
+            with scheduler_answers(self._client):
+                answers = self._client.run(
+                    on_worker.open_site, self._fit, self._task, self._n_jobs, workers=new, on_error="return"
+                )
+            for address, answer in answers.items():
+                if answer == address:
+                    self._open.add(address)
+                    self._held[address] = set()
+                elif isinstance(answer, (ValueError, TypeError, ImportError)):
+                    raise RowsLostError(f"worker {address}: {answer}") from answer
+            if not self._open:
+                raise RowsLostError("client: no worker answers; expected at least one")
+        before, n_leaves = self._worker_of_leaf, self.plan.n_leaves
+        self._worker_of_leaf = balanced(before, sorted(self._open), n_leaves)
+        if not before:
+            self._say(len(self._open))
+
+    def _say(self, n_workers: int) -> None:
+        """Say how the rows are shared out, and what to do if workers are left over."""
+        logger, n_leaves = logging.getLogger("bpfa"), self.plan.n_leaves
+        logger.info(
+            "%d workers hold %d chunks of %d rows; a step takes %d rows in %d shares",
+            min(n_workers, n_leaves),
+            self.plan.n_chunks,
+            self.plan.n_rows,
+            self.plan.batch_size,
+            n_leaves,
+        )
+        if n_workers > n_leaves:
+            logger.warning(
+                "%d of %d workers have nothing to do: batch_size=%d and %d chunks make %d shares; a larger "
+                "batch_size, or more chunks, make more",
+                n_workers - n_leaves,
+                n_workers,
+                self.plan.batch_size,
+                self.plan.n_chunks,
+                n_leaves,
+            )
+
+    def _owner(self, chunk: int) -> str:
+        return self._worker_of_leaf[self.plan.leaf_of_chunk[chunk]]
+
+    def _read_window(self, step: int) -> None:
+        """Let the workers read the chunks of the window of a step, then those of the next one."""
+        place = self.plan.place(step)
+        now = self.plan.chunks(place.epoch, place.window).tolist()
+        soon = self.plan.chunks(*self.plan.following(place)).tolist()
+        self._make_room({*now, *soon})
+        for chunks in (now, soon):
+            wanted: dict[str, list[int]] = {}
+            for chunk in chunks:
+                address = self._owner(chunk)
+                if chunk not in self._held[address] and (address, chunk) not in self._reading:
+                    wanted.setdefault(address, []).append(chunk)
+            for address, missing in wanted.items():
+                self._read(address, missing)
+
+    def _read(self, address: str, chunks: list[int]) -> None:
+        """Let a worker read chunks, without waiting for it."""
+        dask = library("dask", "dask")
+        tasks = [
+            dask.delayed(on_worker.hold, pure=False)(
+                self._fit, self._chunks[chunk], chunk, dask_key_name=f"bpfa-hold-{chunk}-{uuid.uuid4().hex}"
+            )
+            for chunk in chunks
+        ]
+        with scheduler_answers(self._client):
+            futures = self._client.compute(
+                tasks, workers=[address], allow_other_workers=False, retries=RETRIES
+            )
+        self._reading |= {(address, chunk): future for chunk, future in zip(chunks, futures, strict=True)}
+
+    def _make_room(self, wanted: set[int]) -> None:
+        """Let workers forget chunks that are not needed soon, where memory is short."""
+        surplus: dict[str, list[int]] = {}
+        for address, held in self._held.items():
+            rows = sum(self.plan.lengths[chunk] for chunk in held | wanted if self._owner(chunk) == address)
+            if rows * self.plan.n_columns * 5 > MEMORY_SHARE * self._cluster._members[address].memory:
+                surplus[address] = sorted(held - wanted)
+            # What belongs to other workers now is not needed here.
+            gone = sorted(chunk for chunk in held if self._owner(chunk) != address)
+            surplus[address] = sorted({*surplus.get(address, []), *gone})
+        surplus = {address: chunks for address, chunks in surplus.items() if chunks}
+        if surplus:
+            with scheduler_answers(self._client):
+                self._client.run(
+                    on_worker.drop_chunks, self._fit, surplus, workers=list(surplus), on_error="ignore"
+                )
+            for address, chunks in surplus.items():
+                self._held[address] -= set(chunks)
+
+    def _await_chunks(self, step: int) -> None:
+        """Wait until the chunks of a step are read, while workers may come and go."""
+        from distributed import wait
+
+        place = self.plan.place(step)
+        needed = {chunk for chunk in self.plan.chunks(place.epoch, place.window).tolist()}
+        while waiting := {key: future for key, future in self._reading.items() if key[1] in needed}:
+            with scheduler_answers(self._client):
+                try:
+                    wait(list(waiting.values()), timeout=LOOK_SECONDS)
+                except TimeoutError:
+                    present = self._cluster.members()
+                    if any(address not in present for address in self._open):
+                        self._share_out()
+                        self._read_window(step)
+            for (address, chunk), future in waiting.items():
+                if (address, chunk) in self._reading and future.done():
+                    self._finish(address, chunk, future)
+
+    def _finish(self, address: str, chunk: int, future: Any) -> None:
+        """Note that a chunk has been read, or raise the error that says why it could not be."""
+        del self._reading[address, chunk]
+        if future.cancelled() or address not in self._open:
+            return
+        error = future.exception()
+        if error is not None and type(error).__name__ != "KilledWorker":
+            refuse_chunk(self._described(chunk), error)
+        if error is None and future.result():
+            self._held[address].add(chunk)
+
+    def close(self) -> None:
+        """Let the workers forget the rows; that some do not answer any more does not matter."""
+        for future in self._reading.values():
+            future.release()
+        self._reading.clear()
+        try:
+            if self._client.status == "running":
+                self._client.run(on_worker.close_site, self._fit, workers=sorted(self._open), on_error="ignore")
+        except (OSError, TimeoutError, RuntimeError):
+            logging.getLogger("bpfa").info("the workers could not be told that the fit has ended")
+
+
+def _knows(fit: str) -> bool:
+    return fit in on_worker.PLACES
