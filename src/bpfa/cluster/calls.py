@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NoReturn, Protocol
 
 from bpfa.backends.registry import check_device
-from bpfa.cluster.plan import WINDOW_ENTRIES, ChunkPlan
+from bpfa.cluster.plan import ChunkPlan
 from bpfa.cluster.site import Site, Task, Work
 from bpfa.cluster.tree import total
 from bpfa.cluster.workspace import Team
@@ -98,7 +98,7 @@ class _TeamOfOne:
         self._window: tuple[int, int] | None = None
         plan = site.task.plan
         # Everything may stay in memory if there is no more of it than two windows.
-        self._keeps_all = plan.n_rows * plan.n_columns <= 2 * WINDOW_ENTRIES
+        self._keeps_all = plan.n_rows * plan.n_columns <= 2 * plan.window_entries
 
     @property
     def plan(self) -> ChunkPlan:

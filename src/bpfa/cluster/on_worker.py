@@ -63,13 +63,11 @@ def close_site(fit: str) -> None:
         place.thread.shutdown(wait=False, cancel_futures=True)
 
 
-def hold(fit: str, chunk: Any, number: int) -> bool:
-    """Take a chunk into the memory of this worker; False if the fit has ended."""
+def hold(fit: str, chunk: Any, number: int) -> None:
+    """Take a chunk into the memory of this worker, unless the fit has ended."""
     place = PLACES.get(fit)
-    if place is None:
-        return False
-    place.site.hold(chunk, number)
-    return True
+    if place is not None:
+        place.site.hold(chunk, number)
 
 
 def drop_chunks(fit: str, chunks: Mapping[str, list[int]], dask_worker: Any = None) -> None:

@@ -66,6 +66,10 @@ class ChunkPlan:
     n_columns : int
     batch_size : int
     stream : Stream
+    window_entries : int
+        Entries of a window.
+    leaf_rows : int
+        The fewest rows of a leaf in a step.
 
     Examples
     --------
@@ -80,6 +84,8 @@ class ChunkPlan:
     n_columns: int
     batch_size: int
     stream: Stream
+    window_entries: int = WINDOW_ENTRIES
+    leaf_rows: int = LEAF_ROWS
 
     @cached_property
     def edges(self) -> Ints:
@@ -104,13 +110,13 @@ class ChunkPlan:
     @cached_property
     def n_leaves(self) -> int:
         """Number of leaves of the tree of sums: a power of two."""
-        most = min(self.n_chunks, max(1, min(self.batch_size, self.n_rows) // LEAF_ROWS))
+        most = min(self.n_chunks, max(1, min(self.batch_size, self.n_rows) // self.leaf_rows))
         return 1 << (most.bit_length() - 1)
 
     @cached_property
     def n_strata(self) -> int:
         """Number of strata, which is the number of chunks of a window."""
-        by_size = -(-self.n_rows * self.n_columns // WINDOW_ENTRIES)
+        by_size = -(-self.n_rows * self.n_columns // self.window_entries)
         by_batches = self.n_rows // (WINDOW_BATCHES * self.batch_size)
         n_windows = max(1, min(by_size, by_batches, self.n_chunks // self.n_leaves))
         return -(-self.n_chunks // n_windows)

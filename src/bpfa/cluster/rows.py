@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bpfa._support.philox import Stream
 from bpfa.cluster.calls import Caller
 from bpfa.cluster.parts import ChunkKind, surveyed, taken
-from bpfa.cluster.plan import ChunkPlan
+from bpfa.cluster.plan import WINDOW_ENTRIES, ChunkPlan
 from bpfa.cluster.site import Task
 from bpfa.cluster.workspace import ClusterWorkspace, Team
 from bpfa.data import Batch, RowSource
@@ -183,7 +183,11 @@ class ChunkedRows(RemoteRows):
 
     def _new_team(self, rows: RowSource, algorithm: Any, visits: Any) -> Team:
         plan = ChunkPlan(
-            tuple(np.diff(self.kind.edges).tolist()), self.n_columns, visits.batch_size, visits.stream
+            tuple(np.diff(self.kind.edges).tolist()),
+            self.n_columns,
+            visits.batch_size,
+            visits.stream,
+            WINDOW_ENTRIES,
         )
         names = algorithm.backend.option_names(algorithm.local.kind)
         options = {name: getattr(algorithm.local, name) for name in names if name not in OF_A_PROCESS}

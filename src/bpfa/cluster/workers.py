@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -126,6 +127,7 @@ class _Workers:
         self._held: dict[str, set[int]] = {}
         self._reading: dict[tuple[str, int], Any] = {}
         self._window: tuple[int, int] | None = None
+        self._asker = ThreadPoolExecutor(8, thread_name_prefix="bpfa-ask")
 
     @property
     def plan(self) -> ChunkPlan:
@@ -164,23 +166,32 @@ class _Workers:
             if leaf not in done:
                 leaves.setdefault(address, []).append(leaf)
         routes = route_through(list(leaves))
-        with scheduler_answers(self._client):
-            replies = self._client.run(
-                on_worker.take_step,
-                self._fit,
-                work,
-                leaves,
-                routes,
-                workers=list(routes),
-                on_error="return",
-            )
+        arguments = (on_worker.take_step, self._fit, work, leaves, routes)
+        asking = self._asker.submit(self._client.run, *arguments, workers=list(routes), on_error="return")
         answer = on_worker.Answer()
-        for address, reply in replies.items():
+        for address, reply in self._replies(asking, list(leaves)).items():
             if isinstance(reply, on_worker.Answer):
                 answer.add(reply, self.plan.n_leaves)
             else:
                 answer.silent.append(address)
         return answer
+
+    def _replies(self, asking: Future[dict[str, Any]], addresses: list[str]) -> dict[str, Any]:
+        """Wait for the replies of workers, but not for those that have been lost.
+
+        The scheduler would try for half a minute to connect to a worker that died just before it was asked.
+        """
+        with scheduler_answers(self._client):
+            while True:
+                try:
+                    return asking.result(timeout=LOOK_SECONDS)
+                except TimeoutError:
+                    if asking.done():
+                        raise
+                    present = self._client.nthreads()
+                    lost = [address for address in addresses if address not in present]
+                    if lost:
+                        return dict.fromkeys(lost)
 
     def _recover(self, step: int, answer: on_worker.Answer, *, drop_silent: bool) -> None:
         """Share out again what lost workers had, and read again what is missing."""
@@ -325,19 +336,22 @@ class _Workers:
     def _finish(self, address: str, chunk: int, future: Any) -> None:
         """Note that a chunk has been read, or raise the error that says why it could not be."""
         del self._reading[address, chunk]
-        if future.cancelled() or address not in self._open:
+        if address not in self._open:
             return
-        error = future.exception()
-        if error is not None and type(error).__name__ != "KilledWorker":
-            refuse_chunk(self._described(chunk), error)
-        if error is None and future.result():
+        # The state is known here. To ask for the result would wait for ever if its worker has been lost.
+        if future.status == "finished":
             self._held[address].add(chunk)
+        elif future.status == "error":
+            error = future.exception()
+            if type(error).__name__ != "KilledWorker":
+                refuse_chunk(self._described(chunk), error)
 
     def close(self) -> None:
         """Let the workers forget the rows; that some do not answer any more does not matter."""
         for future in self._reading.values():
             future.release()
         self._reading.clear()
+        self._asker.shutdown(wait=False)
         try:
             if self._client.status == "running":
                 self._client.run(on_worker.close_site, self._fit, workers=sorted(self._open), on_error="ignore")
