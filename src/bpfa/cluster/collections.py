@@ -16,7 +16,7 @@ from bpfa.cluster.parts import ChunkKind, read_chunk
 from bpfa.cluster.rows import ChunkedRows
 from bpfa.data import RowSource
 
-__all__ = ["current_client", "is_collection", "on_workers", "open_collection", "partition_kind"]
+__all__ = ["current_client", "is_collection", "mask_applied", "on_workers", "open_collection", "whole_rows"]
 
 # Consecutive chunks of a file are read together until they have this many entries: 8 MiB in single precision.
 FILE_CHUNK_ENTRIES = 2**21
@@ -59,7 +59,13 @@ def current_client(client: Any = None) -> Any:
 
 
 def open_collection(
-    data: Any, *, missing: Any = None, client: Any = None, n_jobs: int | None = None, name: str = "X"
+    data: Any,
+    *,
+    missing: Any = None,
+    client: Any = None,
+    n_jobs: int | None = None,
+    name: str = "X",
+    say_where: bool = True,
 ) -> ChunkedRows:
     """Return the rows of a Dask array or dataframe.
 
@@ -75,6 +81,8 @@ def open_collection(
         Number of threads of this process.
     name : str
         What errors call the data.
+    say_where : bool
+        Say that this process reads the rows, if it does.
 
     Examples
     --------
@@ -87,7 +95,7 @@ def open_collection(
     client = current_client(client)
     called, column_names = "chunk", None
     if isinstance(data, dask_array.Array):
-        data = _with_missing(_one_block_of_columns(data, name), missing)
+        data = mask_applied(whole_rows(data, name), missing)
         chunks, n_columns = data.to_delayed().ravel().tolist(), int(data.shape[1])
         lengths = _lengths(data, chunks, client, name)
     elif hasattr(data, "npartitions") and hasattr(data, "columns"):
@@ -99,11 +107,11 @@ def open_collection(
         lengths = np.asarray(_computed(client, data[[data.columns[0]]].map_partitions(len)), dtype=np.int64)
     else:
         raise TypeError(f"{name}: {type(data).__name__}; expected a Dask array or dataframe, rows x columns")
-    kind, chunks = partition_kind(name, chunks, lengths, n_columns, column_names, called)
-    return ChunkedRows(kind, chunks, _caller(client, n_jobs, name))
+    kind, chunks = _filled_chunks(name, chunks, lengths, n_columns, column_names, called)
+    return ChunkedRows(kind, chunks, _caller(client, n_jobs, name if say_where else None))
 
 
-def partition_kind(
+def _filled_chunks(
     name: str,
     chunks: Sequence[Any],
     lengths: NDArray[np.int64],
@@ -119,7 +127,7 @@ def partition_kind(
     return ChunkKind(name, edges, n_columns, column_names, called), filled
 
 
-def _one_block_of_columns(data: Any, name: str) -> Any:
+def whole_rows(data: Any, name: str) -> Any:
     """Return an array whose chunks have whole rows."""
     if data.ndim != 2:
         raise ValueError(f"{name}: {data.ndim} axes; expected rows x columns")
@@ -136,7 +144,7 @@ def _one_block_of_columns(data: Any, name: str) -> Any:
     return data
 
 
-def _with_missing(data: Any, missing: Any) -> Any:
+def mask_applied(data: Any, missing: Any) -> Any:
     """Return an array that is NaN where an entry is missing."""
     if missing is None:
         return data
@@ -233,13 +241,14 @@ def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
     return np.asarray([*kept, int(edges[-1])], dtype=np.int64)
 
 
-def _caller(client: Any, n_jobs: int | None, name: str) -> Caller:
+def _caller(client: Any, n_jobs: int | None, name: str | None) -> Caller:
     if client is None:
-        logging.getLogger("bpfa").warning(
-            "%s: no client of dask.distributed, so that this process reads the rows, one window at a time; "
-            "distributed.Client() starts workers",
-            name,
-        )
+        if name is not None:
+            logging.getLogger("bpfa").warning(
+                "%s: no client of dask.distributed, so that this process reads the rows, one window at a "
+                "time; distributed.Client() starts workers",
+                name,
+            )
         return ThisProcess(n_jobs)
     from bpfa.cluster.workers import Cluster
 

@@ -131,7 +131,7 @@ class ChunkedRows(RemoteRows):
         self, rows: RowSource, function: Callable[[RowSource], Result], *, whole: bool = False
     ) -> list[Result]:
         """Apply a function to chunks of `rows`, of which this is the origin, where they are."""
-        template, first = rebased(rows, self._nothing()), self._pool is None and self.sample_pool is not None
+        template, first = rebased(rows, self.nothing()), self._pool is None and self.sample_pool is not None
         calls = []
         for chunk in range(self.n_chunks) if whole else np.unique(self._surveyed).tolist():
             start, stop = self.kind.edges[chunk : chunk + 2]
@@ -150,7 +150,7 @@ class ChunkedRows(RemoteRows):
             self._pool = Batch(values, observed, self.sample_pool)
         return [result for result, _ in found]
 
-    def _nothing(self) -> PartRows:
+    def nothing(self) -> PartRows:
         """Return no rows, in the place of which others put the rows that they have."""
         empty = np.empty((0, self.n_columns))
         return PartRows(empty, empty.astype(bool), 0, self.column_names)
@@ -192,7 +192,7 @@ class ChunkedRows(RemoteRows):
         names = algorithm.backend.option_names(algorithm.local.kind)
         options = {name: getattr(algorithm.local, name) for name in names if name not in OF_A_PROCESS}
         task = Task(
-            plan, self.kind, rebased(rows, self._nothing()), algorithm.name, options, self.device or "cpu"
+            plan, self.kind, rebased(rows, self.nothing()), algorithm.name, options, self.device or "cpu"
         )
         return self.caller.team(task, self.chunks, self.described)
 

@@ -20,6 +20,7 @@ from bpfa.data import ArrayRows, PanelRows, Rows, RowSource, open_rows
 from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
 from bpfa.estimator.batching import labelled_batches
+from bpfa.estimator.remote import refuse_batches
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
 
@@ -57,8 +58,7 @@ def new_table(
         Number of threads of this process.
     """
     if is_collection(X) or client is not None:
-        if batch is not None:
-            raise ValueError("batch: labels of batches are not supported on Dask; expected None")
+        refuse_batches(batch)
         return _table(_rows_on_dask(X, missing, client, n_jobs))
     table = _unlabelled_table(estimator, X, missing)
     if batch is None:

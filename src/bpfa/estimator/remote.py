@@ -13,7 +13,7 @@ from bpfa.data.remote import RemoteRows, origin_of
 from bpfa.estimator.parameters import Parameters
 from bpfa.inference.settings import Settings
 
-__all__ = ["check_remote", "chunks_elsewhere", "released", "with_devices"]
+__all__ = ["check_remote", "chunks_elsewhere", "refuse_batches", "released", "with_devices"]
 
 
 def chunks_elsewhere(rows: Any) -> int:
@@ -35,6 +35,12 @@ def check_remote(rows: Any, parameters: Parameters) -> None:
         raise ValueError(
             "sparse='columns': the table has to be in the memory of one process; expected 'rows', or X.compute()"
         )
+
+
+def refuse_batches(*labels: Any) -> None:
+    """Refuse labels of batches, which are not supported on Dask."""
+    if any(label is not None for label in labels):
+        raise ValueError("batch: labels of batches are not supported on Dask; expected None")
 
 
 def with_devices(rows: Any, settings: Settings, device: str) -> Settings:
