@@ -33,8 +33,8 @@ def kill_one(client):
 
 def test_one_chunk_gives_the_bits_of_the_fit_without_dask(table):
     whole = dask.array.from_array(table, chunks=table.shape)
-    for more in ({}, {"held_out": 0.05, "patience": 5, "max_steps": 120}):
-        options = FIT | more
+    for more in ({"groups": False}, {"held_out": 0.05, "patience": 1, "max_steps": 120, "groups": False}):
+        options = FIT | more | {"batch_size": 512}
         same(bpfa.BPFA(**options).fit(table), bpfa.BPFA(**options).fit(whole))
 
 

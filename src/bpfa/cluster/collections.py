@@ -16,7 +16,7 @@ from bpfa.cluster.parts import ChunkKind, read_chunk
 from bpfa.cluster.rows import ChunkedRows
 from bpfa.data import RowSource
 
-__all__ = ["current_client", "is_collection", "mask_applied", "on_workers", "open_collection", "whole_rows"]
+__all__ = ["caller_of", "current_client", "is_collection", "mask_applied", "on_workers", "open_collection", "whole_rows"]
 
 # Consecutive chunks of a file are read together until they have this many entries: 8 MiB in single precision.
 FILE_CHUNK_ENTRIES = 2**21
@@ -108,7 +108,7 @@ def open_collection(
     else:
         raise TypeError(f"{name}: {type(data).__name__}; expected a Dask array or dataframe, rows x columns")
     kind, chunks = _filled_chunks(name, chunks, lengths, n_columns, column_names, called)
-    return ChunkedRows(kind, chunks, _caller(client, n_jobs, name if say_where else None))
+    return ChunkedRows(kind, chunks, caller_of(client, n_jobs, name if say_where else None))
 
 
 def _filled_chunks(
@@ -223,7 +223,7 @@ Dask array
     read = dask.delayed(read_chunk, pure=False)
     chunks = [read(shared, int(start), int(stop)) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
     kind = ChunkKind(source.name, edges, source.n_columns, source.column_names)
-    return ChunkedRows(kind, chunks, _caller(current_client(client), None, source.name))
+    return ChunkedRows(kind, chunks, caller_of(current_client(client), None, source.name))
 
 
 def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
@@ -241,7 +241,8 @@ def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
     return np.asarray([*kept, int(edges[-1])], dtype=np.int64)
 
 
-def _caller(client: Any, n_jobs: int | None, name: str | None) -> Caller:
+def caller_of(client: Any, n_jobs: int | None, name: str | None) -> Caller:
+    """Return those who read chunks: the workers of a client, or this process, which is said if there is a name."""
     if client is None:
         if name is not None:
             logging.getLogger("bpfa").warning(

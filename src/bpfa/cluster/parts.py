@@ -51,7 +51,7 @@ class ChunkKind:
     column_names: list[str] | None = None
     called: str = "chunk"
 
-    def rows(self, chunk: Any, number: int) -> PartRows:
+    def rows(self, chunk: Any, number: int) -> RowSource:
         """Return the rows of a chunk: an array, a frame of pandas, or a batch that a file was read into."""
         first, stop = int(self.edges[number]), int(self.edges[number + 1])
         which = f"{self.name}: {self.called} {number}"

@@ -14,7 +14,7 @@ from bpfa.cluster.parts import ChunkKind
 from bpfa.cluster.plan import ChunkPlan
 from bpfa.cluster.tree import Nodes, largest_nodes
 from bpfa.data import Batch, RowSource
-from bpfa.data.remote import UnusableRowsError, concatenated, rebased
+from bpfa.data.remote import UnusableRowsError, are_patches, concatenated, origin_of, rebased
 from bpfa.inference.algorithms import Algorithm, algorithm
 from bpfa.model.local import local_sums
 from bpfa.model.view import GlobalView
@@ -87,6 +87,20 @@ class _Form(NamedTuple):
     joint: bool
 
 
+class _Whole:
+    """All rows of a chunk, in the precision of the kernels, which would convert the rows of every batch."""
+
+    def __init__(self, whole: Batch, dtype: np.dtype[Any]) -> None:
+        self._values, self._observed = whole.values.astype(dtype, copy=False), whole.observed
+        self._ids = whole.ids
+
+    def take(self, places: NDArray[np.int64]) -> Batch:
+        """Return the rows at these places."""
+        # `ndarray.take` copies whole rows, and is faster than an index.
+        values, observed = self._values.take(places, axis=0), self._observed.take(places, axis=0)
+        return Batch.unchecked(values, observed, self._ids.take(places))
+
+
 class Site:
     """Chunks of rows in memory, in the units of the model, and the sums over those that a step visits.
 
@@ -101,19 +115,19 @@ class Site:
         self.task, self._algorithm = task, task.make_algorithm(n_jobs)
         single = getattr(self._algorithm.local, "dtype", None) == "float32"
         self._dtype = np.dtype(np.float32 if single else np.float64)
-        self._held: dict[int, Batch] = {}
+        self._held: dict[int, _Whole | RowSource] = {}
         self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}
         self._lock = Lock()
 
     def hold(self, chunk: Any, number: int) -> None:
         """Take a chunk into memory."""
         part = rebased(self.task.rows, self.task.kind.rows(chunk, number))
-        whole = part.read(0, part.n_rows)
-        # The kernels would convert the rows of every batch to their own precision.
-        values = whole.values.astype(self._dtype, copy=False)
-        batch = Batch.unchecked(values, whole.observed, whole.ids)
+        held: _Whole | RowSource = part
+        # Patches overlap, and are copied out of their pictures only when they are visited.
+        if not are_patches(origin_of(part)):
+            held = _Whole(part.read(0, part.n_rows), self._dtype)
         with self._lock:
-            self._held[number] = batch
+            self._held[number] = held
 
     def drop(self, chunks: list[int]) -> None:
         """Forget chunks that are not needed soon."""
@@ -138,7 +152,7 @@ class Site:
         parts = [part for part in self.task.plan.parts(work.step) if part.leaf in set(leaves)]
         with self._lock:
             held = {part.chunk: self._held.get(part.chunk) for part in parts}
-        missing = sorted(chunk for chunk, batch in held.items() if batch is None)
+        missing = sorted(chunk for chunk, rows in held.items() if rows is None)
         if missing:
             raise MissingChunksError(missing)
         epoch, view = self.task.plan.place(work.step).epoch, work.view
@@ -146,15 +160,8 @@ class Site:
         for leaf in leaves:
             batches = []
             for part in parts:
-                if part.leaf == leaf and (batch := held[part.chunk]) is not None:
-                    places = self._order(epoch, part.chunk)[part.start : part.stop]
-                    batches.append(
-                        Batch.unchecked(
-                            batch.values.take(places, axis=0),
-                            batch.observed.take(places, axis=0),
-                            batch.ids.take(places),
-                        )
-                    )
+                if part.leaf == leaf and (rows := held[part.chunk]) is not None:
+                    batches.append(rows.take(self._order(epoch, part.chunk)[part.start : part.stop]))
             nodes[leaf, leaf + 1] = self._sums(work, view, concatenated(batches)) if batches else None
         return largest_nodes(nodes, self.task.plan.n_leaves)
 

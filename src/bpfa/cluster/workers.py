@@ -60,6 +60,8 @@ class Cluster:
                 for future, name in zip(futures, names[first:], strict=False):
                     error = future.exception()
                     if error is not None:
+                        # The scheduler would remember the failure for as long as someone knows the future.
+                        self.client.cancel(futures)
                         refuse_chunk(name, error)
                     found.append(future.result())
         return found
@@ -343,6 +345,8 @@ class _Workers:
             self._held[address].add(chunk)
         elif future.status == "error":
             error = future.exception()
+            # The scheduler would remember the failure for as long as someone knows the future.
+            future.cancel()
             if type(error).__name__ != "KilledWorker":
                 refuse_chunk(self._described(chunk), error)
 

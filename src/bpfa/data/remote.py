@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.data.mapped import MappedRows
+from bpfa.data.patches import PatchRows
 from bpfa.data.rows import Batch, Rows, RowSource
 
-__all__ = ["PartRows", "RemoteRows", "RowsLostError", "UnusableRowsError", "origin_of", "rebased"]
+__all__ = ["PartRows", "RemoteRows", "RowsLostError", "UnusableRowsError", "are_patches", "origin_of", "rebased"]
 
 Result = TypeVar("Result")
 
@@ -39,10 +40,13 @@ class RemoteRows(RowSource):
         Into how many chunks the rows are divided.
     sample_pool : integer array or None
         Sorted ids of the rows among which samples are drawn; None if every row may be in a sample.
+    of_patches : bool
+        Whether the rows are patches of pictures.
     """
 
     n_chunks: int
     sample_pool: NDArray[np.int64] | None = None
+    of_patches: bool = False
 
     @abstractmethod
     def survey(
@@ -116,6 +120,18 @@ class PartRows(RowSource):
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the rows at these places, counted from the first row of this part."""
         return Batch(self._values[ids], self._observed[ids], ids + self.first_id)
+
+
+def are_patches(rows: Any) -> bool:
+    """Return whether rows are the patches of pictures, here or elsewhere, which overlap.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> are_patches(ArrayRows([[1.0]]))
+    False
+    """
+    return isinstance(rows, PatchRows) or (isinstance(rows, RemoteRows) and rows.of_patches)
 
 
 def origin_of(rows: Any) -> Any:

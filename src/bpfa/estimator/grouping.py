@@ -16,7 +16,7 @@ from bpfa._support.philox import Stream
 from bpfa.backends.registry import BACKENDS
 from bpfa.data import Batch, FewHeldOutRows, Rows, StandardisedRows, sample_ids, sequential
 from bpfa.data.held_out import RowsWithHeldOut
-from bpfa.data.patches import PatchRows
+from bpfa.data.remote import are_patches
 from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
@@ -77,7 +77,7 @@ def check_groups(rows: Rows, parameters: Parameters) -> None:
 
 def _problem(rows: Rows, parameters: Parameters) -> str | None:
     """Return why groups cannot be tried, and what is expected, or None if they can."""
-    if isinstance(rows, PatchRows):
+    if are_patches(rows):
         return "patches of a picture; expected the rows of a table"
     if not 2 <= rows.n_columns <= MOST_COLUMNS:
         return f"{rows.n_columns} columns; expected 2 to {MOST_COLUMNS}"

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from bpfa.data import Batch, FewHeldOutRows, HeldOutRows, Rows, RowSource, as_source
 from bpfa.data.held_out import RowsWithHeldOut
-from bpfa.data.patches import PatchRows
-from bpfa.data.remote import PartRows, RemoteRows, origin_of
+from bpfa.data.remote import PartRows, RemoteRows, are_patches, origin_of
 from bpfa.data.scaling import ColumnContents, ColumnMoments, MomentSums, Scale, column_contents, moment_sums
 from bpfa.data.sketch import EntrySketch, SketchedRows
 from bpfa.inference.settings import Settings
@@ -106,7 +105,7 @@ def with_default_share(settings: Settings, rows: Rows, sample: Batch) -> Setting
     sample : Batch
         Some rows, from which the number of observed entries is estimated.
     """
-    if isinstance(rows, PatchRows):
+    if are_patches(rows):
         # A pixel that is held out from one patch is still in others.
         return settings
     share = default_held_out(float(sample.observed.mean()) * rows.n_rows * rows.n_columns)
@@ -132,7 +131,7 @@ def visible_rows(rows: Rows, settings: Settings, *, standardize: bool) -> Visibl
 
     Where a column would lose all of its observed entries, nothing is held out of it.
     """
-    visible, sketch = held_out_rows(rows, settings) or rows, not isinstance(rows, PatchRows)
+    visible, sketch = held_out_rows(rows, settings) or rows, not are_patches(rows)
     look, spared = _looked_at(visible, standardize=standardize, sketch=sketch), None
     if visible is not rows and look.contents.empty.any():
         spared = look.contents.empty
@@ -143,4 +142,4 @@ def visible_rows(rows: Rows, settings: Settings, *, standardize: bool) -> Visibl
 
 def sketch_after(earlier: EntrySketch | None, rows: Rows) -> EntrySketch | None:
     """Return the sketch of the entries seen so far and of further rows, or None if the former is unknown."""
-    return None if earlier is None or isinstance(rows, PatchRows) else earlier.with_rows(rows)
+    return None if earlier is None or are_patches(rows) else earlier.with_rows(rows)

@@ -10,7 +10,7 @@ and the result is brought back to the form of the original picture (`image_resul
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
+from bpfa.cluster.collections import is_collection
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.estimator.kept import continued, on_device
@@ -27,6 +28,7 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
+from bpfa.images.lazy import LazyStack, lazy_result, patches_on_workers
 from bpfa.images.noise import choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
@@ -46,7 +48,8 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     Parameters
     ----------
     image : array-like of integers, floating-point numbers or booleans
-        Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
+        Height x width, with further axes as named below. A Dask array with slices (`stack_axis`) is learned
+        from and restored on the workers of the current client, and the result is lazy. NaN is a missing pixel, and so is every entry that a
         masked array masks. Booleans are treated as zeros and ones.
     mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
@@ -148,6 +151,8 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, dtype('float64'))
     """
     chosen = RestorationOptions.of("inpaint", options)
+    if is_collection(image):
+        return _restored_lazily(inpaint, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
@@ -202,10 +207,34 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, True)
     """
     chosen = RestorationOptions.of("denoise", options)
+    if is_collection(image):
+        return _restored_lazily(denoise, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     canvas = _in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
+
+
+def _restored_lazily(
+    restore: Callable[..., ImageResult], image: Any, mask: Any, options: RestorationOptions
+) -> ImageResult:
+    """Learn a dictionary from all slices of a Dask array where they are, and restore them there, lazily."""
+    stack = LazyStack.of(image, mask, options)
+    sample = _in_units_of_the_model(stack.sample(), options)
+    noisy = restore is denoise or sample.stabiliser is not None
+    plan = plan_restoration(sample, options, noisy=noisy)
+    model = options.model
+    if model is None:
+        form = PictureForm.of(sample, plan.patch_size)
+        rows = patches_on_workers(stack, form, options.n_jobs)
+        parameters = {**plan.model_parameters, "groups": False}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X: no entry of column")
+            model = BPFA(**parameters).fit(rows, callbacks=options.callbacks)
+        model = form.noted_in(model)
+    elif options.update:
+        raise ValueError(f"update={options.update}: not for a Dask array; expected 0")
+    return lazy_result(stack, restore, sample, plan, model, options)
 
 
 def _in_units_of_the_model(canvas: Canvas, options: RestorationOptions) -> Canvas:
