@@ -50,7 +50,8 @@ def test_a_window_has_one_chunk_of_every_stratum_and_leaves_keep_their_chunks():
     orders = [plan.chunks(epoch, 0).tolist() for epoch in (0, 1)]
     assert orders[0] != orders[1]
     sizes = [len(ids) for ids in visited(plan, 0)]
-    assert set(sizes) == {256}
+    # 1,600 rows of a window are six or seven batches.
+    assert set(sizes) <= {228, 229, 266, 267}
 
 
 def test_a_single_chunk_is_visited_like_rows_in_memory():

@@ -10,14 +10,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from scipy import sparse
+
+from bpfa._support.optional import library
 from bpfa._support.progress import ProgressBar
+from bpfa.cli.cluster import CLUSTER, client_of
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.signals import EndedBySignal, interrupted_by_signals
 from bpfa.cli.tablefiles import Table, check_table
-from bpfa.data import Batch, Rows
+from bpfa.cluster.collections import on_workers
+from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.mapped import MappedRows
 from bpfa.estimator.overwriting import saved_steps
 from bpfa.fitting.checkpoint import Checkpoint
@@ -40,7 +45,7 @@ Std = Annotated[
 ]
 
 
-@takes(*TABLE, *FIT, *OUTPUT)
+@takes(*TABLE, *FIT, *CLUSTER, *OUTPUT)
 def fit(
     context: typer.Context,
     source: Source,
@@ -66,8 +71,8 @@ def fit(
     if saving is not None and not resume:
         _start_again(Path(saving.path))
     try:
-        with interrupted_by_signals():
-            model.fit(rows, checkpoint=saving, resume=resume)
+        with interrupted_by_signals(), client_of(context) as client:
+            model.fit(rows, checkpoint=saving, resume=resume, client=client)
     except KeyboardInterrupt as interrupt:
         if checkpoint is not None and saved_steps(checkpoint) == getattr(model, "n_steps_", -1):
             messenger.note(f"bpfa: saved in {checkpoint}; --resume continues from there")
@@ -138,7 +143,7 @@ def _kept_step(model: Any, name: str) -> float | None:
     return float(taken[-1]) if taken.size else None
 
 
-@takes(*TABLE, *JOBS, *OUTPUT)
+@takes(*TABLE, *JOBS, *CLUSTER, *OUTPUT)
 def transform(context: typer.Context, model: Model, source: Source, target: Target, **options: Any) -> None:
     """Write which features each row uses.
 
@@ -154,8 +159,14 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     fitted = _load(model, context)
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
-    with messenger.bar("transform", table.rows.n_rows) as bar:
-        weights = fitted.transform(_WatchedRows(table.rows, bar))
+    with client_of(context) as client, messenger.bar("transform", table.rows.n_rows) as bar:
+        if client is None:
+            weights = fitted.transform(_WatchedRows(table.rows, bar))
+        else:
+            fitted.set_params(sparse_output=False)
+            weights = fitted.transform(on_workers(table.rows, client).to_dask()).compute()
+            if target.suffix.lower() == ".npz":
+                weights = sparse.csr_array(weights)
     names = list(fitted.get_feature_names_out())
     outputs.add("OUT", target, lambda path: table.write(path, weights, names, own_names=True))
     outputs.write()
@@ -164,7 +175,7 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     messenger.result("transform", document, line, f"weights  {target}")
 
 
-@takes(*TABLE, *JOBS, *OUTPUT)
+@takes(*TABLE, *JOBS, *CLUSTER, *OUTPUT)
 def impute(
     context: typer.Context, model: Model, source: Source, target: Target, std: Std = None, **options: Any
 ) -> None:
@@ -185,18 +196,32 @@ def impute(
         check_table(std)
     fitted = _load(model, context)
     table = Table.open(context, fitted)
-    with messenger.bar("impute", table.rows.n_rows) as bar:
-        watched = _WatchedRows(table.rows, bar)
-        filled, spread = fitted.impute(watched, return_std=True)
+    with client_of(context) as client, messenger.bar("impute", table.rows.n_rows) as bar:
+        if client is None:
+            watched = _WatchedRows(table.rows, bar)
+            filled, spread = fitted.impute(watched, return_std=True)
+            n_missing = watched.n_missing
+        else:
+            filled, spread, n_missing = _imputed_on_workers(fitted, table.rows, client)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: table.write(path, spread, table.rows.column_names))
     with messenger.bar("write", None):
         outputs.write()
-    n_filled = watched.n_missing - int(np.isnan(filled).sum())
+    n_filled = n_missing - int(np.isnan(filled).sum())
     document = {"written": written, "rows": filled.shape[0], "columns": filled.shape[1], "filled": n_filled}
     line = f"{n_filled:,} of {filled.size:,} entries filled in · {messenger.seconds:.1f} s"
     messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
+
+
+def _imputed_on_workers(model: Any, rows: RowSource, client: Any) -> tuple[Any, Any, int]:
+    """Return a table with its missing entries filled in by workers, their deviations, and their number."""
+    dask = library("dask", "dask")
+    lazy = on_workers(rows, client).to_dask()
+    filled, spread = model.impute(lazy, return_std=True)
+    n_missing = dask.array.isnan(lazy).sum()
+    filled, spread, n_missing = dask.compute(filled, spread, n_missing)
+    return filled, spread, int(n_missing)
 
 
 def _load(path: Path, context: typer.Context) -> Any:

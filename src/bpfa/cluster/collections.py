@@ -18,8 +18,9 @@ from bpfa.data import RowSource
 
 __all__ = ["caller_of", "current_client", "is_collection", "mask_applied", "on_workers", "open_collection", "whole_rows"]
 
-# Consecutive chunks of a file are read together until they have this many entries: 8 MiB in single precision.
-FILE_CHUNK_ENTRIES = 2**21
+# Consecutive chunks of a file are read together until they have a 64th of its entries, but at least and at most
+# so many: 8 MiB in single precision.
+LEAST_CHUNK_ENTRIES, MOST_CHUNK_ENTRIES, FILE_CHUNKS = 2**16, 2**21, 64
 PURPOSE = "Dask collections and clusters need dask and distributed"
 
 
@@ -223,7 +224,9 @@ Dask array
     read = dask.delayed(read_chunk, pure=False)
     chunks = [read(shared, int(start), int(stop)) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
     kind = ChunkKind(source.name, edges, source.n_columns, source.column_names)
-    return ChunkedRows(kind, chunks, caller_of(current_client(client), None, source.name))
+    rows = ChunkedRows(kind, chunks, caller_of(current_client(client), None, source.name))
+    rows.dtype = np.dtype(getattr(source, "dtype", np.float64))
+    return rows
 
 
 def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
@@ -231,12 +234,13 @@ def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> _joined(np.array([0, 2**20, 2**21, 2**22]), 1)
-    array([      0, 2097152, 4194304])
+    >>> _joined(np.arange(0, 2**18 + 1, 2**14), 1)
+    array([     0,  65536, 131072, 196608, 262144])
     """
-    kept = [0]
+    kept, even = [0], int(edges[-1]) * n_columns // FILE_CHUNKS
+    enough = min(MOST_CHUNK_ENTRIES, max(LEAST_CHUNK_ENTRIES, even))
     for edge in edges[1:-1].tolist():
-        if (edge - kept[-1]) * n_columns >= FILE_CHUNK_ENTRIES:
+        if (edge - kept[-1]) * n_columns >= enough:
             kept.append(edge)
     return np.asarray([*kept, int(edges[-1])], dtype=np.int64)
 

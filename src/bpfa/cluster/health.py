@@ -10,7 +10,7 @@ import bpfa
 from bpfa.backends.cpu.local import instruction_sets
 from bpfa.backends.registry import BACKENDS
 
-__all__ = ["Member", "check_members", "greeted"]
+__all__ = ["Member", "check_members", "greeted", "problems_of"]
 
 # The memory of a worker that has no limit counts as this many bytes.
 UNLIMITED = 2**40
@@ -58,6 +58,32 @@ def greeted(client: Any, addresses: Sequence[str]) -> dict[str, Member]:
                 f"client: worker {address} has no bpfa, or another version ({answer}); expected "
                 f"bpfa {bpfa.__version__}, as here"
             ) from answer
+    return found
+
+
+def problems_of(members: Mapping[str, Member]) -> list[str]:
+    """Return what is wrong with workers: other versions than here, or processors and cards that differ.
+
+    Examples
+    --------
+    >>> member = Member(bpfa.__version__, "2.0", 1, 1e9, "avx2", None, None)
+    >>> problems_of({"tcp://a": member, "tcp://b": member._replace(n_threads=2)})
+    ['workers differ in threads: 1, 2']
+    """
+    found = [
+        f"{address} has bpfa {member.version}, and this process {bpfa.__version__}"
+        for address, member in members.items()
+        if member.version != bpfa.__version__
+    ]
+    for name, what in (
+        ("n_threads", "threads"),
+        ("instruction_set", "instruction sets"),
+        ("numpy", "versions of NumPy"),
+        ("card", "cards"),
+    ):
+        values = sorted({str(getattr(member, name)) for member in members.values()})
+        if len(values) > 1:
+            found.append(f"workers differ in {what}: {', '.join(values)}")
     return found
 
 

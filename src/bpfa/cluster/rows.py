@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.optional import library
 from bpfa._support.philox import Stream
 from bpfa.cluster.calls import Caller
 from bpfa.cluster.parts import ChunkKind, surveyed, taken
@@ -57,6 +58,7 @@ class ChunkedRows(RemoteRows):
         )
         self.kind, self.chunks, self.caller = kind, list(chunks), caller
         self.device: str | None = None
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)
         self.n_chunks = len(chunks)
         self._pool: Batch | None = None
         self._remembered: dict[bytes, Batch] = {}
@@ -150,6 +152,18 @@ class ChunkedRows(RemoteRows):
             self._pool = Batch(values, observed, self.sample_pool)
         return [result for result, _ in found]
 
+    def to_dask(self) -> Any:
+        """Return the rows as a Dask array, with NaN where an entry is missing."""
+        dask, dask_array = library("dask", "dask"), library("dask.array", "dask")
+        values, n_columns = dask.delayed(_values, pure=False), self.n_columns
+        parts = [
+            dask_array.from_delayed(
+                values(self.kind, chunk, number, self.dtype), (int(length), n_columns), self.dtype
+            )
+            for number, (chunk, length) in enumerate(zip(self.chunks, np.diff(self.kind.edges), strict=True))
+        ]
+        return dask_array.concatenate(parts)
+
     def nothing(self) -> PartRows:
         """Return no rows, in the place of which others put the rows that they have."""
         empty = np.empty((0, self.n_columns))
@@ -201,3 +215,11 @@ class ChunkedRows(RemoteRows):
         if self._team is not None:
             self._team[1].close()
             self._team = None
+
+
+def _values(kind: ChunkKind, chunk: Any, number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the values of a chunk, NaN where an entry is missing."""
+    rows = kind.rows(chunk, number)
+    batch = rows.read(0, rows.n_rows)
+    values: NDArray[Any] = np.where(batch.observed, batch.values, np.nan).astype(dtype, copy=False)
+    return values

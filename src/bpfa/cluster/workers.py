@@ -325,7 +325,8 @@ class _Workers:
         while waiting := {key: future for key, future in self._reading.items() if key[1] in needed}:
             with scheduler_answers(self._client):
                 try:
-                    wait(list(waiting.values()), timeout=LOOK_SECONDS)
+                    with self._client.as_current():
+                        wait(list(waiting.values()), timeout=LOOK_SECONDS)
                 except TimeoutError:
                     present = self._cluster.members()
                     if any(address not in present for address in self._open):

@@ -45,11 +45,15 @@ def imputed_lazily(model: Any, X: Any, missing: Any, *, return_std: bool, n_draw
     n_draws : int
     """
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else list(range(X.shape[1]))
-    both = [
-        _by_blocks(model, X, missing, _imputed, names, n_draws=n_draws, which=which)
-        for which in range(1 + return_std)
-    ]
-    return (both[0], both[1]) if return_std else both[0]
+    if not return_std:
+        return _by_blocks(model, X, missing, _imputed, names, n_draws=n_draws)
+    # One task finds both, side by side, so that whoever computes both together waits once.
+    width, labels = len(names), [*names, *(f"{name} (std)" for name in names)]
+    both = _by_blocks(model, X, missing, _imputed_with_std, labels, n_draws=n_draws)
+    if not hasattr(X, "columns"):
+        return both[:, :width], both[:, width:]
+    spread = both[labels[width:]].rename(columns=dict(zip(labels[width:], names, strict=True)))
+    return both[names], spread
 
 
 def _by_blocks(model: Any, X: Any, missing: Any, function: Any, names: list[Any], **options: Any) -> Any:
@@ -116,10 +120,13 @@ def _weights(model: Any, values: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def _imputed(model: Any, values: NDArray[Any], *, n_draws: int, which: int) -> NDArray[Any]:
-    found = _unnamed(model).impute(values, n_draws=n_draws, return_std=bool(which))
-    filled: NDArray[Any] = found[1] if which else found
+def _imputed(model: Any, values: NDArray[Any], *, n_draws: int) -> NDArray[Any]:
+    filled: NDArray[Any] = _unnamed(model).impute(values, n_draws=n_draws)
     return filled.astype(np.float64, copy=False)
+
+
+def _imputed_with_std(model: Any, values: NDArray[Any], *, n_draws: int) -> NDArray[Any]:
+    return np.hstack(_unnamed(model).impute(values, n_draws=n_draws, return_std=True))
 
 
 def scored_lazily(model: Any, X: Any, n_draws: int) -> Any:

@@ -201,8 +201,8 @@ def lazy_result(
         **stack.axes,
     }
     found = [block(restore.__name__, image, mask, shared, given) for image, mask in stack.blocks()]
-    wide = stack.image.dtype == np.float64 or stack.image.dtype.itemsize > 2
-    dtypes = (stack.image.dtype, np.dtype(np.float64 if wide else np.float32), np.dtype(bool), np.dtype(bool))
+    precision = np.dtype(np.float64 if stack.image.dtype == np.float64 else np.float32)
+    dtypes = (stack.image.dtype, precision, np.dtype(bool), np.dtype(bool))
     arrays = []
     for which, dtype in enumerate(dtypes):
         parts = []
@@ -218,7 +218,7 @@ def lazy_result(
 
     return ImageResult(
         image=arrays[0],
-        std=arrays[1].astype(dtypes[1]),
+        std=arrays[1],
         missing=arrays[2],
         from_prior=arrays[3],
         noise_std=by_channel(noise),
@@ -241,6 +241,7 @@ def _restored_block(
     if name == "inpaint" and canvas.observed.all():
         logging.getLogger("bpfa").debug("a chunk without missing pixels stays as it is")
         nothing = np.zeros(image.shape, dtype=bool)
-        return image, np.zeros(image.shape), nothing, nothing
+        precision = np.float64 if image.dtype == np.float64 else np.float32
+        return image, np.zeros(image.shape, precision), nothing, nothing
     result = getattr(pipeline, name)(image, mask, model=model, **given)
     return result.image, result.std, result.missing, result.from_prior
