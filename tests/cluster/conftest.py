@@ -12,7 +12,6 @@ dask_array = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 
-
 @pytest.fixture(scope="session")
 def table():
     """6,000 rows of 8 columns, a tenth of the entries missing."""

@@ -161,7 +161,9 @@ def test_a_chunk_that_fails_to_load_ends_the_fit_with_one_error_and_a_whole_chec
             kill_one(cluster)
 
     model = bpfa.BPFA(**FIT)
-    with pytest.raises(RowsLostError, match=r"chunk 7 \(rows 2100 to 2399\): cannot be read \(OSError: disk 3"):
+    with pytest.raises(
+        RowsLostError, match=r"chunk 7 \(rows 2100 to 2399\): cannot be read \(OSError: disk 3"
+    ):
         model.fit(lazy, callbacks=[break_disk], checkpoint=path)
     assert bpfa.BPFA.load(path).n_steps_ == 10
     assert model.n_steps_ == 10
@@ -195,7 +197,9 @@ def test_a_scheduler_that_goes_away_leaves_the_last_step(chunked, reference, tmp
                 if progress.step == 12:
                     scheduler.kill()
 
-            with pytest.raises(RowsLostError, match="the scheduler does not answer any more|client is closed"):
+            with pytest.raises(
+                RowsLostError, match="the scheduler does not answer any more|client is closed"
+            ):
                 bpfa.BPFA(**FIT).fit(chunked, client=client, callbacks=[leave], checkpoint=path)
     finally:
         scheduler.kill()

@@ -122,7 +122,9 @@ def _report_error(error: Exception) -> int:
         return FAILED
     if isinstance(error, OSError) and error.strerror and error.filename:
         _print_line(f"{error.filename}: {error.strerror}")
-    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError, RowsLostError)) or _is_about_device(error):
+    elif isinstance(
+        error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError, RowsLostError)
+    ) or _is_about_device(error):
         _print_line(in_terms_of_options(str(error)))
     else:
         way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"

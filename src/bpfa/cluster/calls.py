@@ -111,7 +111,8 @@ class _TeamOfOne:
         if (place.epoch, place.window) != self._window:
             self._window = place.epoch, place.window
             self._enter(
-                self.plan.chunks(*self._window).tolist(), self.plan.chunks(*self.plan.following(place)).tolist()
+                self.plan.chunks(*self._window).tolist(),
+                self.plan.chunks(*self.plan.following(place)).tolist(),
             )
         n_leaves = self.plan.n_leaves
         return total([self._site.nodes(work, list(range(n_leaves)))], n_leaves)

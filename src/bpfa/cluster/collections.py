@@ -16,7 +16,15 @@ from bpfa.cluster.parts import ChunkKind, read_chunk
 from bpfa.cluster.rows import ChunkedRows
 from bpfa.data import RowSource
 
-__all__ = ["caller_of", "current_client", "is_collection", "mask_applied", "on_workers", "open_collection", "whole_rows"]
+__all__ = [
+    "caller_of",
+    "current_client",
+    "is_collection",
+    "mask_applied",
+    "on_workers",
+    "open_collection",
+    "whole_rows",
+]
 
 # Consecutive chunks of a file are read together until they have a 64th of its entries, but at least and at most
 # so many: 8 MiB in single precision.

@@ -148,8 +148,12 @@ class _Workers:
             self._await_chunks(work.step)
             answer = self._asked(work, nodes)
             for error in answer.errors.values():
-                raise error if isinstance(error, RowsLostError) else RowsLostError(
-                    f"a worker could not make step {work.step} ({type(error).__name__}: {error})"
+                raise (
+                    error
+                    if isinstance(error, RowsLostError)
+                    else RowsLostError(
+                        f"a worker could not make step {work.step} ({type(error).__name__}: {error})"
+                    )
                 ) from error
             nodes |= answer.nodes
             if not (answer.missing or answer.silent):
@@ -359,7 +363,9 @@ class _Workers:
         self._asker.shutdown(wait=False)
         try:
             if self._client.status == "running":
-                self._client.run(on_worker.close_site, self._fit, workers=sorted(self._open), on_error="ignore")
+                self._client.run(
+                    on_worker.close_site, self._fit, workers=sorted(self._open), on_error="ignore"
+                )
         except (OSError, TimeoutError, RuntimeError):
             logging.getLogger("bpfa").info("the workers could not be told that the fit has ended")
 

@@ -15,7 +15,15 @@ from bpfa.data.mapped import MappedRows
 from bpfa.data.patches import PatchRows
 from bpfa.data.rows import Batch, Rows, RowSource
 
-__all__ = ["PartRows", "RemoteRows", "RowsLostError", "UnusableRowsError", "are_patches", "origin_of", "rebased"]
+__all__ = [
+    "PartRows",
+    "RemoteRows",
+    "RowsLostError",
+    "UnusableRowsError",
+    "are_patches",
+    "origin_of",
+    "rebased",
+]
 
 Result = TypeVar("Result")
 

@@ -38,7 +38,12 @@ class Table(NamedTuple):
 
 
 def new_table(
-    estimator: Any, X: Any, missing: Any = None, batch: Any = None, client: Any = None, n_jobs: int | None = None
+    estimator: Any,
+    X: Any,
+    missing: Any = None,
+    batch: Any = None,
+    client: Any = None,
+    n_jobs: int | None = None,
 ) -> Table:
     """Check the data of a new fit, and return it. The estimator is not changed.
 

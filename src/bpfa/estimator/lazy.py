@@ -79,7 +79,14 @@ def _by_blocks(model: Any, X: Any, missing: Any, function: Any, names: list[Any]
     dtype = np.dtype(np.float32 if single else np.float64)
     chunks = (X.chunks[0], (len(names),))
     return X.map_blocks(
-        _block, shared, function, len(names), dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype), **options
+        _block,
+        shared,
+        function,
+        len(names),
+        dtype=dtype,
+        chunks=chunks,
+        meta=np.empty((0, 0), dtype),
+        **options,
     )
 
 

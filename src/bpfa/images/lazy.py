@@ -62,7 +62,9 @@ class LazyStack:
                 f"image: dtype {image.dtype}; expected integers, floating-point numbers or booleans"
             )
         if np.isnan(image.shape).any():
-            raise ValueError("image: the sizes of its chunks are unknown; expected image.compute_chunk_sizes()")
+            raise ValueError(
+                "image: the sizes of its chunks are unknown; expected image.compute_chunk_sizes()"
+            )
         axis = range(image.ndim)[options.stack_axis]
         image = image.rechunk({other: -1 for other in range(image.ndim) if other != axis})
         channel = None if options.channel_axis is None else range(image.ndim)[options.channel_axis]
@@ -141,7 +143,9 @@ class PatchKind(ChunkKind):
 def patches_on_workers(stack: LazyStack, form: PictureForm, n_jobs: int | None) -> ChunkedRows:
     """Return the patches of all slices as rows that stay where the slices are."""
     dask = library("dask", "dask", purpose=PURPOSE)
-    sides = [n for axis, n in enumerate(stack.image.shape) if axis not in (stack.stack_axis, stack.channel_axis)]
+    sides = [
+        n for axis, n in enumerate(stack.image.shape) if axis not in (stack.stack_axis, stack.channel_axis)
+    ]
     n_channels = 1 if stack.channel_axis is None else int(stack.image.shape[stack.channel_axis])
     per_slice = int(np.prod([n - size + 1 for n, size in zip(sides, form.patch_size, strict=True)]))
     lengths = np.asarray(stack.image.chunks[stack.stack_axis]) * per_slice
