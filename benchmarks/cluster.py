@@ -51,7 +51,7 @@ def workers(n: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+        n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
     )
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client
@@ -199,7 +199,7 @@ def terms(n_workers: int, batch_size: int, n_cores: float) -> list[float]:
 
 
 def measure_plan() -> None:
-    """Print a model of a step, how well it predicts what it was not fitted to, and what it predicts beyond."""
+    """Print a model of a step, how well it predicts unseen steps, and what it predicts for more workers."""
     import os
 
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -241,7 +241,7 @@ def measure_plan() -> None:
                 "rows of a step",
                 "rows a second",
                 "efficiency",
-                "what takes most beside the rows",
+                "most beside the rows",
                 "rows of a step for 80 %",
                 "epoch of 1e8 rows",
                 "epoch of 1e9 rows",

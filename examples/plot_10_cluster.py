@@ -38,7 +38,7 @@ settings = {"n_components": 10, "max_steps": 120, "batch_size": 4096, "random_st
 # and must not start workers of their own: hence the first line.)
 
 if __name__ == "__main__":
-    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    local = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**local, silence_logs=logging.CRITICAL) as cluster, Client(cluster):
         model = bpfa.BPFA(**settings).fit(lazy)
         filled, std = dask.compute(*model.impute(lazy, return_std=True))

@@ -4,9 +4,9 @@ import logging
 
 import numpy as np
 import pytest
+from cluster_settings import FIT
 
 import bpfa
-from cluster_settings import FIT
 
 dask_array = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -43,7 +43,7 @@ def cluster():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as local,
         distributed.Client(local) as client,

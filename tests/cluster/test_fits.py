@@ -183,10 +183,9 @@ def test_a_scheduler_that_goes_away_leaves_the_last_step(chunked, reference, tmp
     scheduler = subprocess.Popen([*command, "--scheduler-file", file], stderr=subprocess.DEVNULL)
     while not file.exists():
         time.sleep(0.1)
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny"]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", file]
-        + ["--nthreads", "1", "--no-nanny", "--no-dashboard"],
-        stderr=subprocess.DEVNULL,
+        [*command, "--no-dashboard", "--scheduler-file", file], stderr=subprocess.DEVNULL
     )
     path = tmp_path / "model.bpfa"
     try:
@@ -198,7 +197,7 @@ def test_a_scheduler_that_goes_away_leaves_the_last_step(chunked, reference, tmp
                     scheduler.kill()
 
             with pytest.raises(
-                RowsLostError, match="the scheduler does not answer any more|client is closed"
+                RowsLostError, match=r"the scheduler does not answer any more|client is closed"
             ):
                 bpfa.BPFA(**FIT).fit(chunked, client=client, callbacks=[leave], checkpoint=path)
     finally:

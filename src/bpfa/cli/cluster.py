@@ -52,14 +52,14 @@ def client_of(context: typer.Context) -> Iterator[Any]:
         with _connected(distributed, scheduler) as client:
             yield client
         return
-    if workers < 1:
+    if workers is None or workers < 1:
         raise WrongOption(f"--workers {workers}: expected an integer >= 1")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with (
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.ERROR,
         ) as cluster,
         distributed.Client(cluster) as client,

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-
 from scipy import sparse
 
 from bpfa._support.optional import library

@@ -47,7 +47,7 @@ def refuse_chunk(name: str, error: BaseException) -> NoReturn:
 
 
 class ThisProcess:
-    """This process reads the chunks, one after another, and holds those of the present and the next window.
+    """The process itself reads the chunks, one by one, and holds those of the present and the next window.
 
     Parameters
     ----------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,8 @@ __all__ = [
     "whole_rows",
 ]
 
-# Consecutive chunks of a file are read together until they have a 64th of its entries, but at least and at most
-# so many: 8 MiB in single precision.
+# Consecutive chunks of a file are read together until they have a 64th of its entries, but at least and at
+# most so many: 8 MiB in single precision.
 LEAST_CHUNK_ENTRIES, MOST_CHUNK_ENTRIES, FILE_CHUNKS = 2**16, 2**21, 64
 PURPOSE = "Dask collections and clusters need dask and distributed"
 
@@ -54,12 +56,9 @@ def current_client(client: Any = None) -> Any:
     """
     if client is None:
         try:
-            import distributed
-        except ImportError:
-            return None
-        try:
-            return distributed.default_client()
-        except ValueError:
+            default_client: Any = importlib.import_module("distributed").default_client
+            return default_client()
+        except (ImportError, ValueError):
             return None
     distributed = library("distributed", "dask", purpose=PURPOSE)
     if not isinstance(client, distributed.Client):
@@ -144,7 +143,7 @@ def whole_rows(data: Any, name: str) -> Any:
         raise TypeError(f"{name}: dtype {data.dtype}; expected real numbers")
     if len(data.chunks[1]) > 1:
         logging.getLogger("bpfa").warning(
-            "%s: the columns are split into %d chunks, which are joined now; %s.rechunk({1: -1}) does it once",
+            "%s: the columns are in %d chunks, which are joined now; %s.rechunk({1: -1}) does it once",
             name,
             len(data.chunks[1]),
             name,
@@ -218,8 +217,8 @@ def on_workers(source: RowSource, client: Any) -> ChunkedRows:
     >>> on_workers(ArrayRows(np.eye(3)), client=None)
     Traceback (most recent call last):
     ...
-    TypeError: X: ArrayRows; rows in the memory of this process cannot be read by workers; expected files, or a \
-Dask array
+    TypeError: X: ArrayRows; rows in the memory of this process cannot be read by workers; expected files, \
+or a Dask array
     """
     if source.chunk_edges is None:
         raise TypeError(
@@ -230,7 +229,7 @@ Dask array
     edges = _joined(source.chunk_edges, source.n_columns)
     shared = dask.delayed(source, traverse=False, pure=False)
     read = dask.delayed(read_chunk, pure=False)
-    chunks = [read(shared, int(start), int(stop)) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    chunks = [read(shared, int(start), int(stop)) for start, stop in pairwise(edges)]
     kind = ChunkKind(source.name, edges, source.n_columns, source.column_names)
     rows = ChunkedRows(kind, chunks, caller_of(current_client(client), None, source.name))
     rows.dtype = np.dtype(getattr(source, "dtype", np.float64))
@@ -254,7 +253,7 @@ def _joined(edges: NDArray[np.int64], n_columns: int) -> NDArray[np.int64]:
 
 
 def caller_of(client: Any, n_jobs: int | None, name: str | None) -> Caller:
-    """Return those who read chunks: the workers of a client, or this process, which is said if there is a name."""
+    """Return those who read chunks: the workers of a client, or this process, which is then said."""
     if client is None:
         if name is not None:
             logging.getLogger("bpfa").warning(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import bpfa
 from bpfa.backends.cpu.local import instruction_sets
 from bpfa.backends.registry import BACKENDS
 
@@ -31,13 +31,18 @@ class Member(NamedTuple):
     card_problem: str | None
 
 
+def own_version() -> str:
+    """Return the version of bpfa in this process."""
+    return version("bpfa")
+
+
 def introduce(dask_worker: Any = None) -> Member:
     """Return what this worker is."""
     import numpy
 
     problem = BACKENDS["cuda"].problem()
     return Member(
-        bpfa.__version__,
+        own_version(),
         numpy.__version__,
         int(dask_worker.state.nthreads),
         float(dask_worker.memory_manager.memory_limit or UNLIMITED),
@@ -56,7 +61,7 @@ def greeted(client: Any, addresses: Sequence[str]) -> dict[str, Member]:
         elif isinstance(answer, (ImportError, AttributeError)):
             raise ValueError(
                 f"client: worker {address} has no bpfa, or another version ({answer}); expected "
-                f"bpfa {bpfa.__version__}, as here"
+                f"bpfa {own_version()}, as here"
             ) from answer
     return found
 
@@ -66,14 +71,14 @@ def problems_of(members: Mapping[str, Member]) -> list[str]:
 
     Examples
     --------
-    >>> member = Member(bpfa.__version__, "2.0", 1, 1e9, "avx2", None, None)
+    >>> member = Member(own_version(), "2.0", 1, 1e9, "avx2", None, None)
     >>> problems_of({"tcp://a": member, "tcp://b": member._replace(n_threads=2)})
     ['workers differ in threads: 1, 2']
     """
     found = [
-        f"{address} has bpfa {member.version}, and this process {bpfa.__version__}"
+        f"{address} has bpfa {member.version}, and this process {own_version()}"
         for address, member in members.items()
-        if member.version != bpfa.__version__
+        if member.version != own_version()
     ]
     for name, what in (
         ("n_threads", "threads"),
@@ -99,7 +104,7 @@ def check_members(members: Mapping[str, Member], device: str) -> str:
 
     Examples
     --------
-    >>> member = Member(bpfa.__version__, "2.0", 1, 1e9, "avx2", None, "CuPy is not installed")
+    >>> member = Member(own_version(), "2.0", 1, 1e9, "avx2", None, "CuPy is not installed")
     >>> check_members({"tcp://a": member}, "auto")
     'cpu'
     >>> check_members({"tcp://a": member}, "cuda")
@@ -108,9 +113,9 @@ def check_members(members: Mapping[str, Member], device: str) -> str:
     ValueError: device='cuda': worker tcp://a cannot use a GPU, as CuPy is not installed
     """
     for address, member in members.items():
-        if member.version != bpfa.__version__:
+        if member.version != own_version():
             raise ValueError(
-                f"client: worker {address} has bpfa {member.version}; expected {bpfa.__version__}, as here"
+                f"client: worker {address} has bpfa {member.version}; expected {own_version()}, as here"
             )
     sets = {member.instruction_set for member in members.values()}
     if len(sets) > 1:

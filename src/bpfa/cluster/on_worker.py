@@ -1,4 +1,4 @@
-"""What runs in the workers of a cluster: their sites, and a step that is passed on and summed along a tree."""
+"""What runs in the workers of a cluster: their sites, and a step that is passed on along a route."""
 
 from __future__ import annotations
 
@@ -119,8 +119,9 @@ async def take_step(
 
 async def _passed_on(worker: Any, address: str, arguments: tuple[Any, ...]) -> Answer:
     """Return the answer of another worker."""
-    from distributed.protocol.pickle import dumps, loads
+    from distributed.protocol import pickle
 
+    dumps: Any = pickle.dumps
     try:
         reply = await worker.rpc(address).run(
             function=dumps(take_step), args=dumps(arguments), kwargs=dumps({}), wait=True
@@ -128,8 +129,6 @@ async def _passed_on(worker: Any, address: str, arguments: tuple[Any, ...]) -> A
     except OSError:
         return Answer(silent=[address])
     if reply["status"] != "OK":
-        error = reply.get("exception")
-        error = error if isinstance(error, Exception) else loads(error.frames[0]) if error else None
-        return Answer(errors={address: error or RuntimeError(str(reply.get("exception_text")))})
+        return Answer(errors={address: RuntimeError(str(reply.get("exception_text")))})
     answer: Answer = reply["result"]
     return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bpfa.cluster.on_worker import Route
 
@@ -12,10 +12,15 @@ __all__ = ["balanced", "route_through"]
 FAN_OUT = 8
 
 
-def balanced(before: Sequence[str], workers: Sequence[str], n_leaves: int) -> list[str]:
+def balanced(
+    before: Sequence[str],
+    workers: Sequence[str],
+    n_leaves: int,
+    held: Sequence[Mapping[str, int]] = (),
+) -> list[str]:
     """Return the worker of every leaf: as even as possible, with as few changes as possible.
 
-    Neighbouring leaves go to the same worker, which can add up their sums.
+    Neighbouring leaves go to the same worker, which can add up their sums, unless others have their rows.
 
     Parameters
     ----------
@@ -24,17 +29,23 @@ def balanced(before: Sequence[str], workers: Sequence[str], n_leaves: int) -> li
     workers : sequence of str
         Those that there are now.
     n_leaves : int
+    held : sequence of mappings, optional
+        How many chunks of every leaf each worker has in its memory, at the start.
 
     Examples
     --------
     >>> balanced([], ["a", "b"], 4)
     ['a', 'a', 'b', 'b']
+    >>> balanced([], ["a", "b"], 4, [{"b": 3}, {"a": 3}, {"b": 2, "a": 1}, {"b": 3}])
+    ['b', 'a', 'b', 'a']
     >>> balanced(["a", "a", "b", "b"], ["a", "c"], 4)
     ['a', 'a', 'c', 'c']
     >>> balanced(["a", "a", "a", "a"], ["a", "b"], 4)
     ['a', 'a', 'b', 'b']
     """
     used = list(workers)[:n_leaves]
+    if not before and any(held):
+        return _where_they_are(list(workers), n_leaves, held)
     if not before:
         return [used[leaf * len(used) // n_leaves] for leaf in range(n_leaves)]
     # Those who have had most leaves so far may have one more than the others.
@@ -50,6 +61,21 @@ def balanced(before: Sequence[str], workers: Sequence[str], n_leaves: int) -> li
             room[worker] -= 1
     free = [worker for worker, places in room.items() for _ in range(places)]
     return [free.pop(0) if worker is None else worker for worker in after]
+
+
+def _where_they_are(workers: list[str], n_leaves: int, held: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the worker of every leaf: one that has most of its rows, as long as it has no more than others."""
+    few, more = divmod(n_leaves, len(workers))
+    n_larger, shares = more, dict.fromkeys(workers, 0)
+    chosen: list[str] = []
+    for has in held:
+        free = [worker for worker in workers if shares[worker] < few + (n_larger > 0)]
+        last = chosen[-1] if chosen else None
+        best = max(free, key=lambda worker: (has.get(worker, 0), worker == last))
+        shares[best] += 1
+        n_larger -= shares[best] == few + 1
+        chosen.append(best)
+    return chosen
 
 
 def route_through(workers: Sequence[str], fan_out: int = FAN_OUT) -> Route:

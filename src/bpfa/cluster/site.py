@@ -69,8 +69,8 @@ class Work(NamedTuple):
     @property
     def view(self) -> GlobalView:
         """The view of the globals, in double precision, which may have been sent in single precision."""
-        arrays = (array.astype(np.float64) for array in (self.phi, self.v, self.logit))
-        return GlobalView(*arrays, self.g_o, self.g_w)
+        phi, v, logit = (array.astype(np.float64) for array in (self.phi, self.v, self.logit))
+        return GlobalView(phi, v, logit, self.g_o, self.g_w)
 
 
 class MissingChunksError(LookupError):
@@ -158,10 +158,11 @@ class Site:
         epoch, view = self.task.plan.place(work.step).epoch, work.view
         nodes: Nodes[Any] = {}
         for leaf in leaves:
-            batches = []
-            for part in parts:
-                if part.leaf == leaf and (rows := held[part.chunk]) is not None:
-                    batches.append(rows.take(self._order(epoch, part.chunk)[part.start : part.stop]))
+            batches = [
+                rows.take(self._order(epoch, part.chunk)[part.start : part.stop])
+                for part in parts
+                if part.leaf == leaf and (rows := held[part.chunk]) is not None
+            ]
             nodes[leaf, leaf + 1] = self._sums(work, view, concatenated(batches)) if batches else None
         return largest_nodes(nodes, self.task.plan.n_leaves)
 

@@ -1,4 +1,4 @@
-"""The workers of a cluster as those who hold the rows of a fit: who has which, and what happens if one is lost."""
+"""The workers of a cluster as those who hold the rows of a fit, and what happens if one is lost."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Cluster:
 def scheduler_answers(client: Any) -> Iterator[None]:
     """Turn the errors that a lost scheduler causes into one that says so."""
     from distributed import CancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     try:
         yield
@@ -172,21 +172,30 @@ class _Workers:
             if leaf not in done:
                 leaves.setdefault(address, []).append(leaf)
         routes = route_through(list(leaves))
-        arguments = (on_worker.take_step, self._fit, work, leaves, routes)
-        asking = self._asker.submit(self._client.run, *arguments, workers=list(routes), on_error="return")
         answer = on_worker.Answer()
-        for address, reply in self._replies(asking, list(leaves)).items():
+        replies = self._replies(
+            on_worker.take_step, work, leaves, routes, workers=list(routes), needed=list(leaves)
+        )
+        for address, reply in replies.items():
             if isinstance(reply, on_worker.Answer):
                 answer.add(reply, self.plan.n_leaves)
             else:
                 answer.silent.append(address)
         return answer
 
-    def _replies(self, asking: Future[dict[str, Any]], addresses: list[str]) -> dict[str, Any]:
-        """Wait for the replies of workers, but not for those that have been lost.
+    def _replies(
+        self, function: Any, *arguments: Any, workers: list[str], needed: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Run a function of this fit on workers, and return their replies, or exceptions in their place.
 
-        The scheduler would try for half a minute to connect to a worker that died just before it was asked.
+        Workers that have been lost are not waited for: the scheduler would try for half a minute to connect
+        to one that died just before it was asked. Whoever `needed` names must not be lost either.
         """
+        call: Any = self._client.run
+        asking: Future[dict[str, Any]] = self._asker.submit(
+            call, function, self._fit, *arguments, workers=workers, on_error="return"
+        )
+        addresses = workers if needed is None else needed
         with scheduler_answers(self._client):
             while True:
                 try:
@@ -212,8 +221,7 @@ class _Workers:
 
     def _responds(self, address: str) -> bool:
         """Return whether a worker knows this fit; one that was restarted has forgotten it."""
-        found = self._client.run(_knows, self._fit, workers=[address], on_error="return")
-        return found.get(address) is True
+        return self._replies(_knows, workers=[address]).get(address) is True
 
     def _forget(self, address: str) -> None:
         self._open.discard(address)
@@ -223,28 +231,46 @@ class _Workers:
 
     def _share_out(self) -> None:
         """Share out the leaves of the tree among the workers that there are now."""
+        began = time.monotonic()
+        self._open_new_workers()
+        while not self._open:
+            if time.monotonic() - began > WAIT_SECONDS:
+                raise RowsLostError("client: no worker answers; expected at least one")
+            time.sleep(LOOK_SECONDS)
+            self._open_new_workers()
+        before, n_leaves = self._worker_of_leaf, self.plan.n_leaves
+        held = [] if before else self._held_by_users(n_leaves)
+        self._worker_of_leaf = balanced(before, sorted(self._open), n_leaves, held)
+        if not before:
+            self._say(len(self._open))
+
+    def _open_new_workers(self) -> None:
+        """Forget workers that are gone, and prepare those that are new."""
         present = self._cluster._some_members()
         for address in [address for address in self._open if address not in present]:
             self._forget(address)
         new = [address for address in present if address not in self._open]
         if new:
             check_members({address: present[address] for address in new}, self._task.device)
-            with scheduler_answers(self._client):
-                answers = self._client.run(
-                    on_worker.open_site, self._fit, self._task, self._n_jobs, workers=new, on_error="return"
-                )
+            answers = self._replies(on_worker.open_site, self._task, self._n_jobs, workers=new)
             for address, answer in answers.items():
                 if answer == address:
                     self._open.add(address)
                     self._held[address] = set()
                 elif isinstance(answer, (ValueError, TypeError, ImportError)):
                     raise RowsLostError(f"worker {address}: {answer}") from answer
-            if not self._open:
-                raise RowsLostError("client: no worker answers; expected at least one")
-        before, n_leaves = self._worker_of_leaf, self.plan.n_leaves
-        self._worker_of_leaf = balanced(before, sorted(self._open), n_leaves)
-        if not before:
-            self._say(len(self._open))
+
+    def _held_by_users(self, n_leaves: int) -> list[dict[str, int]]:
+        """Count the chunks of every leaf that each worker has already, because the user has persisted them."""
+        found: list[dict[str, int]] = [{} for _ in range(n_leaves)]
+        keys = [chunk.key for chunk in self._chunks]
+        with scheduler_answers(self._client):
+            owners = self._client.sync(self._client.scheduler.who_has, keys=keys)
+        for chunk, key in enumerate(keys):
+            for address in owners.get(key, ()):
+                counts = found[int(self.plan.leaf_of_chunk[chunk])]
+                counts[address] = counts.get(address, 0) + 1
+        return found
 
     def _say(self, n_workers: int) -> None:
         """Say how the rows are shared out, and what to do if workers are left over."""
@@ -269,7 +295,7 @@ class _Workers:
             )
 
     def _owner(self, chunk: int) -> str:
-        return self._worker_of_leaf[self.plan.leaf_of_chunk[chunk]]
+        return self._worker_of_leaf[int(self.plan.leaf_of_chunk[chunk])]
 
     def _read_window(self, step: int) -> None:
         """Let the workers read the chunks of the window of a step, then those of the next one."""
@@ -313,19 +339,17 @@ class _Workers:
             surplus[address] = sorted({*surplus.get(address, []), *gone})
         surplus = {address: chunks for address, chunks in surplus.items() if chunks}
         if surplus:
-            with scheduler_answers(self._client):
-                self._client.run(
-                    on_worker.drop_chunks, self._fit, surplus, workers=list(surplus), on_error="ignore"
-                )
+            self._replies(on_worker.drop_chunks, surplus, workers=list(surplus))
             for address, chunks in surplus.items():
                 self._held[address] -= set(chunks)
 
     def _await_chunks(self, step: int) -> None:
         """Wait until the chunks of a step are read, while workers may come and go."""
-        from distributed import wait
+        import distributed
 
+        wait: Any = distributed.wait
         place = self.plan.place(step)
-        needed = {chunk for chunk in self.plan.chunks(place.epoch, place.window).tolist()}
+        needed = set(self.plan.chunks(place.epoch, place.window).tolist())
         while waiting := {key: future for key, future in self._reading.items() if key[1] in needed}:
             with scheduler_answers(self._client):
                 try:

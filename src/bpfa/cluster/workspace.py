@@ -1,4 +1,4 @@
-"""The loop's side of a step whose rows are elsewhere: a batch that stands for rows, and a local method that asks."""
+"""The loop's side of a step whose rows are elsewhere: a batch that stands for them, and who is asked."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ class RemoteLocal(NamedTuple):
         joint: bool = False,
     ) -> Any:
         """Return the sums over the rows of a batch."""
-        arrays = [view.phi, view.v, view.logit]
-        if self.team.plan.n_chunks > 1:
-            arrays = [array.astype(np.float32) for array in arrays]
-        return self.team.sums(Work(batch.step, draws.key, joint, *arrays, view.g_o, view.g_w))
+        sent = np.float32 if self.team.plan.n_chunks > 1 else np.float64
+        phi, v, logit = (array.astype(sent) for array in (view.phi, view.v, view.logit))
+        return self.team.sums(Work(batch.step, draws.key, joint, phi, v, logit, view.g_o, view.g_w))
 
 
 class RemoteAlgorithm(Algorithm):

@@ -95,7 +95,7 @@ def _check_columns(model: Any, names: list[str]) -> None:
     expected = names if fitted is None else [str(name) for name in fitted]
     if len(names) != model.n_features_in_ or names != expected:
         raise ValueError(
-            f"X: the columns {names[:5]} ...; expected the {model.n_features_in_} columns of the fit, in its order"
+            f"X: the columns {names[:5]} ...; expected the {model.n_features_in_} columns of the fit"
         )
 
 

@@ -33,7 +33,8 @@ def check_remote(rows: Any, parameters: Parameters) -> None:
         )
     if parameters.sparse == "columns":
         raise ValueError(
-            "sparse='columns': the table has to be in the memory of one process; expected 'rows', or X.compute()"
+            "sparse='columns': the table has to be in the memory of one process; expected 'rows', or "
+            "X.compute()"
         )
 
 

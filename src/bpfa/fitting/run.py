@@ -101,7 +101,8 @@ def run(
     -------
     Outcome
         An interrupt (Ctrl-C), a number that is not finite, or rows that cannot be reached any more end the
-        run. The outcome is then that of the last good step, and its `error` is the exception. If no step was completed, the exception is raised.
+        run. The outcome is then that of the last good step, and its `error` is the exception. If no step was
+        completed, the exception is raised.
     """
     training = _Training(plan)
     saver = None if save is None else Saver(save, "" if checkpoint is None else checkpoint.path)

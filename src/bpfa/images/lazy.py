@@ -215,7 +215,10 @@ def lazy_result(
             shape[stack.stack_axis] = n_slices
             parts.append(dask_array.from_delayed(found[number][which], tuple(shape), dtype))
         arrays.append(dask_array.concatenate(parts, axis=stack.stack_axis))
-    noise, counts = sample.noise_std(model.posterior_.noise_std, sample.values), sample.stabiliser
+    noise, counts = (
+        sample.noise_std(model.posterior_.noise_std, sample.values.astype(np.float64)),
+        sample.stabiliser,
+    )
 
     def by_channel(values: Any) -> Any:
         return values if sample.has_channels else float(values[0])

@@ -49,8 +49,8 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     ----------
     image : array-like of integers, floating-point numbers or booleans
         Height x width, with further axes as named below. A Dask array with slices (`stack_axis`) is learned
-        from and restored on the workers of the current client, and the result is lazy. NaN is a missing pixel, and so is every entry that a
-        masked array masks. Booleans are treated as zeros and ones.
+        from and restored on the workers of the current client, and the result is lazy. NaN is a missing
+        pixel, and so is every entry that a masked array masks. Booleans are treated as zeros and ones.
     mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
         used as they are. It has the shape of the image, or that shape without the channels. It can also be a

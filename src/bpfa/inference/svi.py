@@ -125,7 +125,7 @@ def svi(
 
 
 def _workspace(rows: Rows, algorithm: Algorithm, visits: Visits) -> AbstractContextManager[Workspace]:
-    """Return where a run takes place: on the algorithm's device, or where the rows are if that is elsewhere."""
+    """Return where a run takes place: on the device of the algorithm, or where the rows are."""
     origin = origin_of(rows)
     if visits.repeated and isinstance(origin, RemoteRows):
         return origin.workspace(as_source("rows", rows), algorithm, visits)
