@@ -172,7 +172,7 @@ def test_what_needs_all_rows_in_one_process_is_refused(table, parameters, messag
         bpfa.BPFA(**FEW | parameters).fit(lazy)
     with pytest.raises(ValueError, match="batch: labels of batches are not supported on Dask"):
         bpfa.BPFA(**FEW).fit(lazy, batch=["a"] * len(table))
-    with pytest.raises(TypeError, match="client: int; expected a dask.distributed.Client"):
+    with pytest.raises(TypeError, match=r"client: int; expected a dask.distributed.Client"):
         bpfa.BPFA(**FEW).fit(lazy, client=5)
 
 

@@ -262,6 +262,6 @@ def caller_of(client: Any, n_jobs: int | None, name: str | None) -> Caller:
                 name,
             )
         return ThisProcess(n_jobs)
-    from bpfa.cluster.workers import Cluster
+    from bpfa.cluster.client import Cluster
 
     return Cluster(client, n_jobs)

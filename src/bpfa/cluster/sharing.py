@@ -64,7 +64,7 @@ def balanced(
 
 
 def _where_they_are(workers: list[str], n_leaves: int, held: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the worker of every leaf: one that has most of its rows, as long as it has no more than others."""
+    """Return the worker of every leaf: one that has most of its rows, unless it has more than others."""
     few, more = divmod(n_leaves, len(workers))
     n_larger, shares = more, dict.fromkeys(workers, 0)
     chosen: list[str] = []

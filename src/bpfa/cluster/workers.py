@@ -5,123 +5,52 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from bpfa._support.optional import library
 from bpfa.cluster import on_worker
-from bpfa.cluster.calls import Call, Described, refuse_chunk
-from bpfa.cluster.health import Member, check_members, greeted
+from bpfa.cluster.calls import Described, refuse_chunk
+from bpfa.cluster.connection import LOOK_SECONDS, RETRIES, WAIT_SECONDS, Connection, scheduler_answers
+from bpfa.cluster.health import check_members
 from bpfa.cluster.plan import ChunkPlan
 from bpfa.cluster.sharing import balanced, route_through
 from bpfa.cluster.site import Task, Work
 from bpfa.cluster.tree import Nodes, total
-from bpfa.cluster.workspace import Team
 from bpfa.data.remote import RowsLostError
 
-__all__ = ["Cluster"]
+__all__ = ["WorkerTeam"]
 
-# How often a chunk that cannot be read is read again, and the chunks that are surveyed at a time.
-RETRIES, CALLS_AT_A_TIME = 2, 256
-# Seconds between two looks at whether workers have been lost, and how long a fit waits for the first worker
-# after it has lost all of them.
-LOOK_SECONDS, WAIT_SECONDS = 0.5, 60.0
 # How often a step is repeated with workers that fail to answer although the scheduler knows them.
 MOST_ATTEMPTS = 5
 # The share of the memory of a worker that chunks may take.
 MEMORY_SHARE = 0.4
 
 
-class Cluster:
-    """The workers of a client of `dask.distributed`.
+class WorkerTeam:
+    """The workers that hold the rows of one fit.
 
     Parameters
     ----------
-    client : distributed.Client
-    n_jobs : int, optional
-        Number of threads of the local steps on a worker; by default as many as the worker has.
+    connection : Connection
+    task : Task
+    chunks : sequence of dask.delayed.Delayed
+    described : callable
+        From the number of a chunk to what errors call it.
+    n_jobs : int or None
+        Number of threads of the local steps on a worker; as many as the worker has if it is None.
     """
 
-    def __init__(self, client: Any, n_jobs: int | None = None) -> None:
-        self.client, self._n_jobs = client, n_jobs
-        self._members: dict[str, Member] = {}
-
-    def results(self, calls: Sequence[Call], names: Sequence[str]) -> list[Any]:
-        """Return the results of calls, which are made on any workers."""
-        dask = library("dask", "dask")
-        found: list[Any] = []
-        for first in range(0, len(calls), CALLS_AT_A_TIME):
-            some = calls[first : first + CALLS_AT_A_TIME]
-            with scheduler_answers(self.client):
-                tasks = [dask.delayed(function, pure=False)(*arguments) for function, *arguments in some]
-                futures = self.client.compute(tasks, retries=RETRIES)
-                for future, name in zip(futures, names[first:], strict=False):
-                    error = future.exception()
-                    if error is not None:
-                        # The scheduler would remember the failure for as long as someone knows the future.
-                        self.client.cancel(futures)
-                        refuse_chunk(name, error)
-                    found.append(future.result())
-        return found
-
-    def members(self) -> dict[str, Member]:
-        """Return the workers that there are now, after checking those that are new."""
-        with scheduler_answers(self.client):
-            addresses = list(self.client.nthreads())
-            new = [address for address in addresses if address not in self._members]
-            if new:
-                self._members |= greeted(self.client, new)
-        return {address: self._members[address] for address in addresses if address in self._members}
-
-    def device(self, device: str) -> str:
-        """Return on which kind of device the workers run the local steps."""
-        return check_members(self._some_members(), device)
-
-    def _some_members(self) -> dict[str, Member]:
-        """Return the workers that there are, after waiting for the first if there are none."""
-        began = time.monotonic()
-        while not (members := self.members()):
-            if time.monotonic() - began > WAIT_SECONDS:
-                raise RowsLostError(
-                    f"client: no worker at {self.client.scheduler.address} for {WAIT_SECONDS:g} seconds; "
-                    "expected at least one"
-                )
-            time.sleep(LOOK_SECONDS)
-        return members
-
-    def team(self, task: Task, chunks: Sequence[Any], described: Described) -> Team:
-        """Return the workers as a team that holds the rows of a fit."""
-        return _Workers(self, task, chunks, described, self._n_jobs)
-
-
-@contextmanager
-def scheduler_answers(client: Any) -> Iterator[None]:
-    """Turn the errors that a lost scheduler causes into one that says so."""
-    from distributed import CancelledError
-    from distributed.comm.core import CommClosedError
-
-    try:
-        yield
-    except (CommClosedError, OSError, TimeoutError, CancelledError) as error:
-        raise RowsLostError(
-            f"client: the scheduler does not answer any more ({type(error).__name__}); the last step and the "
-            "last checkpoint are whole, and fit(..., resume=True) goes on from there"
-        ) from error
-    except RuntimeError as error:
-        if client.status == "running":
-            raise
-        raise RowsLostError(f"client: the client is closed ({error}); expected a running one") from error
-
-
-class _Workers:
-    """The workers that hold the rows of one fit."""
-
     def __init__(
-        self, cluster: Cluster, task: Task, chunks: Sequence[Any], described: Described, n_jobs: int | None
+        self,
+        connection: Connection,
+        task: Task,
+        chunks: Sequence[Any],
+        described: Described,
+        n_jobs: int | None,
     ) -> None:
-        self._cluster, self._client, self._n_jobs = cluster, cluster.client, n_jobs
+        self._connection, self._client, self._n_jobs = connection, connection.client, n_jobs
         self._task, self._chunks, self._described = task, chunks, described
         self._fit = uuid.uuid4().hex
         self._worker_of_leaf: list[str] = []
@@ -212,7 +141,7 @@ class _Workers:
         """Share out again what lost workers had, and read again what is missing."""
         for address, chunks in answer.missing.items():
             self._held[address] -= set(chunks)
-        present = self._cluster.members()
+        present = self._connection.members()
         for address in answer.silent:
             if drop_silent or address not in present or not self._responds(address):
                 self._forget(address)
@@ -246,7 +175,7 @@ class _Workers:
 
     def _open_new_workers(self) -> None:
         """Forget workers that are gone, and prepare those that are new."""
-        present = self._cluster._some_members()
+        present = self._connection.some_members()
         for address in [address for address in self._open if address not in present]:
             self._forget(address)
         new = [address for address in present if address not in self._open]
@@ -261,7 +190,7 @@ class _Workers:
                     raise RowsLostError(f"worker {address}: {answer}") from answer
 
     def _held_by_users(self, n_leaves: int) -> list[dict[str, int]]:
-        """Count the chunks of every leaf that each worker has already, because the user has persisted them."""
+        """Count the chunks of every leaf that each worker holds already, because the user persisted them."""
         found: list[dict[str, int]] = [{} for _ in range(n_leaves)]
         keys = [chunk.key for chunk in self._chunks]
         with scheduler_answers(self._client):
@@ -332,7 +261,7 @@ class _Workers:
         surplus: dict[str, list[int]] = {}
         for address, held in self._held.items():
             rows = sum(self.plan.lengths[chunk] for chunk in held | wanted if self._owner(chunk) == address)
-            if rows * self.plan.n_columns * 5 > MEMORY_SHARE * self._cluster._members[address].memory:
+            if rows * self.plan.n_columns * 5 > MEMORY_SHARE * self._connection.known[address].memory:
                 surplus[address] = sorted(held - wanted)
             # What belongs to other workers now is not needed here.
             gone = sorted(chunk for chunk in held if self._owner(chunk) != address)
@@ -356,7 +285,7 @@ class _Workers:
                     with self._client.as_current():
                         wait(list(waiting.values()), timeout=LOOK_SECONDS)
                 except TimeoutError:
-                    present = self._cluster.members()
+                    present = self._connection.members()
                     if any(address not in present for address in self._open):
                         self._share_out()
                         self._read_window(step)
