@@ -46,12 +46,16 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def workers(n: int) -> Iterator[Any]:
+def workers(n: int, memory: str = "auto") -> Iterator[Any]:
     """Start n worker processes of one thread, and yield a client that is not the current one."""
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+        n_workers=n,
+        memory_limit=memory,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        silence_logs=logging.ERROR,
     )
     with cluster, Client(cluster, set_as_default=False) as client:
         yield client
@@ -166,7 +170,7 @@ def measure_memory(gigabytes: float, folder: Path | None, n_features: int) -> No
         written(place / "rows.zarr", gigabytes)
         print(f"{gigabytes:g} GB written in {time.perf_counter() - began:.0f} s", flush=True)
         source = open_rows(place / "rows.zarr")
-        with workers(2) as client, MemoryWatch() as watch:
+        with workers(2, memory="2GB") as client, MemoryWatch() as watch:
             began = time.perf_counter()
             model = BPFA(n_features, batch_size=65_536, max_epochs=1, **SETTINGS)
             model.fit(source, client=client)

@@ -69,7 +69,23 @@ class ColumnMoments:
 
     @classmethod
     def of_parts(cls, parts: Iterable[MomentSums]) -> ColumnMoments:
-        """Return the moments of the columns of a source from the sums of its parts."""
+        """Return the moments of the columns of a source from the sums of its parts.
+
+        Parameters
+        ----------
+        parts : iterable of MomentSums
+
+        Returns
+        -------
+        ColumnMoments
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> parts = [moment_sums(ArrayRows([[1.0, 5.0]])), moment_sums(ArrayRows([[3.0, 5.0]]))]
+        >>> ColumnMoments.of_parts(parts).mean
+        array([2., 5.])
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             n, mean, squares = reduce(MomentSums.merged, parts)
             std = np.sqrt(squares / np.maximum(n, 1))
