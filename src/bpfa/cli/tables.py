@@ -23,6 +23,7 @@ from bpfa.cli.tablefiles import Table, check_table
 from bpfa.cluster.collections import on_workers
 from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.mapped import MappedRows
+from bpfa.estimator.lazy import transformed_lazily
 from bpfa.estimator.overwriting import saved_steps
 from bpfa.fitting.checkpoint import Checkpoint
 
@@ -163,7 +164,8 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
             weights = fitted.transform(_WatchedRows(table.rows, bar))
         else:
             fitted.set_params(sparse_output=False)
-            weights = fitted.transform(on_workers(table.rows, client).to_dask()).compute()
+            lazy = on_workers(table.rows, client).to_dask()
+            weights = transformed_lazily(fitted, lazy, double=True).compute()
             if target.suffix.lower() == ".npz":
                 weights = sparse.csr_array(weights)
     names = list(fitted.get_feature_names_out())

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from bpfa._support.optional import library
 from bpfa.cluster.collections import PURPOSE, mask_applied, open_collection, whole_rows
 from bpfa.cluster.parts import ChunkKind
+from bpfa.data import ArrayRows
 from bpfa.estimator.hidden_entries import HiddenEntries, SeenInFitWarning, warn_of_seen_entries
 from bpfa.prediction.scores import HeldOutScore
 
 __all__ = ["imputed_lazily", "scored_lazily", "transformed_lazily"]
 
 
-def transformed_lazily(model: Any, X: Any, missing: Any) -> Any:
+def transformed_lazily(model: Any, X: Any, missing: Any = None, *, double: bool = False) -> Any:
     """Return the weights of the rows of a Dask collection, as a collection with the same chunks.
 
     Parameters
@@ -26,11 +27,13 @@ def transformed_lazily(model: Any, X: Any, missing: Any) -> Any:
     model : BPFA
     X : dask.array.Array or dask.dataframe.DataFrame
     missing : boolean array-like, optional
+    double : bool
+        Return weights in double precision, even of rows in single precision.
     """
     if model.sparse_output:
         raise ValueError("sparse_output=True: not for Dask collections; expected False")
     names = list(model.get_feature_names_out())
-    return _by_blocks(model, X, missing, _weights, names)
+    return _by_blocks(model, X, missing, _double_weights if double else _weights, names)
 
 
 def imputed_lazily(model: Any, X: Any, missing: Any, *, return_std: bool, n_draws: int) -> Any:
@@ -124,6 +127,12 @@ def _unnamed(model: Any) -> Any:
 
 def _weights(model: Any, values: NDArray[Any]) -> NDArray[Any]:
     found: NDArray[Any] = _unnamed(model).transform(values)
+    return found
+
+
+def _double_weights(model: Any, values: NDArray[Any]) -> NDArray[Any]:
+    # Only arrays have a precision that the weights take on.
+    found: NDArray[Any] = _unnamed(model).transform(ArrayRows(values, allow_all_missing=True))
     return found
 
 
