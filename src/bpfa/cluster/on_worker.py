@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bpfa.cluster.site import MissingChunksError, Site, Task, Work
 from bpfa.cluster.tree import Nodes, largest_nodes
 
-__all__ = ["Answer", "Route", "close_site", "drop_chunks", "hold", "open_site", "take_step"]
+__all__ = ["Answer", "Route", "close_site", "drop_chunks", "hold", "open_site", "passed_on", "take_step"]
 
 Route = dict[str, Any]
 """From the address of a worker to the route behind it: those to whom it passes a step on."""
@@ -94,7 +94,7 @@ async def take_step(
     """
     address = dask_worker.address
     behind = [
-        asyncio.ensure_future(_passed_on(dask_worker, other, (fit, work, leaves, {other: further})))
+        asyncio.ensure_future(passed_on(dask_worker, other, (fit, work, leaves, {other: further})))
         for other, further in route[address].items()
     ]
     place, answer = PLACES.get(fit), Answer()
@@ -117,13 +117,13 @@ async def take_step(
     return answer
 
 
-async def _passed_on(worker: Any, address: str, arguments: tuple[Any, ...]) -> Answer:
-    """Return the answer of another worker."""
+async def passed_on(asker: Any, address: str, arguments: tuple[Any, ...]) -> Answer:
+    """Return the answer of another worker, which a worker or the client asks without the scheduler."""
     from distributed.protocol import pickle
 
     dumps: Any = pickle.dumps
     try:
-        reply = await worker.rpc(address).run(
+        reply = await asker.rpc(address).run(
             function=dumps(take_step), args=dumps(arguments), kwargs=dumps({}), wait=True
         )
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import uuid
@@ -24,6 +25,8 @@ __all__ = ["WorkerTeam"]
 
 # How often a step is repeated with workers that fail to answer although the scheduler knows them.
 MOST_ATTEMPTS = 5
+# Seconds after which a worker that does not answer directly is asked through the scheduler.
+REACH_SECONDS = 3.0
 # The share of the memory of a worker that chunks may take.
 MEMORY_SHARE = 0.4
 
@@ -58,6 +61,7 @@ class WorkerTeam:
         self._held: dict[str, set[int]] = {}
         self._reading: dict[tuple[str, int], Any] = {}
         self._window: tuple[int, int] | None = None
+        self._direct = True
         self._asker = ThreadPoolExecutor(8, thread_name_prefix="bpfa-ask")
 
     @property
@@ -102,15 +106,51 @@ class WorkerTeam:
                 leaves.setdefault(address, []).append(leaf)
         routes = route_through(list(leaves))
         answer = on_worker.Answer()
-        replies = self._replies(
-            on_worker.take_step, work, leaves, routes, workers=list(routes), needed=list(leaves)
-        )
+        if self._direct:
+            with scheduler_answers(self._client):
+                replies = self._client.sync(self._asked_directly, work, leaves, routes)
+        else:
+            replies = self._replies(
+                on_worker.take_step, work, leaves, routes, workers=list(routes), needed=list(leaves)
+            )
         for address, reply in replies.items():
             if isinstance(reply, on_worker.Answer):
                 answer.add(reply, self.plan.n_leaves)
             else:
                 answer.silent.append(address)
         return answer
+
+    async def _asked_directly(
+        self, work: Work, leaves: dict[str, list[int]], routes: on_worker.Route
+    ) -> dict[str, Any]:
+        """Ask the first workers of the routes over connections that stay open, without the scheduler."""
+        asking = {
+            asyncio.ensure_future(
+                on_worker.passed_on(self._client, address, (self._fit, work, leaves, {address: behind}))
+            ): address
+            for address, behind in routes.items()
+        }
+        answers: dict[str, Any] = {}
+        while asking:
+            done, _ = await asyncio.wait(asking, timeout=LOOK_SECONDS)
+            answers |= {asking.pop(answered): answered.result() for answered in done}
+            if not done:
+                present = await self._client.scheduler.ncores()
+                lost = [address for address in leaves if address not in present]
+                if lost:
+                    for unanswered in asking:
+                        unanswered.cancel()
+                    return answers | dict.fromkeys(lost)
+        return answers
+
+    async def _reaches(self, addresses: list[str]) -> bool:
+        """Return whether this process can connect to workers; it need not be in the same network."""
+        calls = [self._client.rpc(address).identity() for address in addresses]
+        try:
+            await asyncio.wait_for(asyncio.gather(*calls), REACH_SECONDS)
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     def _replies(
         self, function: Any, *arguments: Any, workers: list[str], needed: list[str] | None = None
@@ -186,6 +226,7 @@ class WorkerTeam:
                 if answer == address:
                     self._open.add(address)
                     self._held[address] = set()
+                    self._direct = self._direct and self._client.sync(self._reaches, [address])
                 elif isinstance(answer, (ValueError, TypeError, ImportError)):
                     raise RowsLostError(f"worker {address}: {answer}") from answer
 

@@ -158,26 +158,6 @@ class Scale(NamedTuple):
         certainty = np.where(self.empty, np.nan, 0.0)
         return np.where(known, self.constant, values), np.where(known, certainty, std)
 
-    def with_contents_of(self, rows: Rows) -> Scale:
-        """Return the scale of rows that have just been measured, with their constant and empty columns.
-
-        Parameters
-        ----------
-        rows : Rows
-
-        Returns
-        -------
-        Scale
-
-        Examples
-        --------
-        >>> from bpfa.data import ArrayRows
-        >>> ones = np.ones(2)
-        >>> Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]])).constant
-        array([nan,  5.])
-        """
-        return self.with_contents(column_contents(rows))
-
     def with_contents(self, contents: ColumnContents) -> Scale:
         """Return the scale with the constant and empty columns that were found.
 
@@ -214,7 +194,8 @@ class Scale(NamedTuple):
         --------
         >>> from bpfa.data import ArrayRows
         >>> ones = np.ones(2)
-        >>> scale = Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> contents = column_contents(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> scale = Scale(0 * ones, ones, ones).with_contents(contents)
         >>> scale.after_more(ArrayRows([[1.0, 6.0]])).constant
         array([nan, nan])
         """
