@@ -79,6 +79,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
 
+        See Also
+        --------
+        bpfa.BPFA.fit : Learn from a whole table.
+        bpfa.BPFA.transform : The weights of the features in every row.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -109,6 +114,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             A weight is zero if the row uses the feature with a probability below 1/1000, or below 1/2 if the
             model was fitted with `prefer="balance"` or "readability". For a Dask collection the result is a
             lazy one with the same chunks.
+
+        See Also
+        --------
+        bpfa.BPFA.inverse_transform : From weights back to rows.
+        bpfa.BPFA.impute : Fill in missing entries.
         """
         check_is_fitted(self)
         if is_collection(X):
@@ -159,6 +169,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array, shape (n_rows, n_columns)
 
+        See Also
+        --------
+        bpfa.BPFA.transform : The weights of the features in every row.
+        bpfa.BPFA.sample : Draw new rows.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -190,6 +205,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array, shape (n_samples, n_columns)
             Columns that were constant in the fit have their constant, and columns that had no observed entry
             are NaN.
+
+        See Also
+        --------
+        bpfa.BPFA.inverse_transform : From weights back to rows.
+        bpfa.draw_data : Data drawn from the model.
 
         Examples
         --------

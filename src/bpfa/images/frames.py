@@ -72,6 +72,11 @@ class FrameRestorer:
     model : BPFA or None
         The present model.
 
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.images.masks.Scan : The positions that a scan visits.
+
     Examples
     --------
     >>> from bpfa.images import FrameRestorer, masks
@@ -134,6 +139,11 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.stream : Restore frames as they come.
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self.learn)
@@ -152,6 +162,12 @@ class FrameRestorer:
         shape : pair of int
             Height and width.
         dtype : dtype
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.so_far : Look at it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         height, width = (check_integer("shape", n, low=1) for n in shape)
         self._scan = _PartialScan(np.zeros((height, width), dtype), np.ones((height, width), dtype=bool))
@@ -165,6 +181,12 @@ class FrameRestorer:
             Row and column of every pixel.
         values : array-like, shape (n,)
             Their values.
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
+        bpfa.images.FrameRestorer.so_far : Look at it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("add")
         places = checked_positions(positions, scan.values.shape)
@@ -180,6 +202,11 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("so_far")
         result = self._restored(scan.values, scan.missing, 0)
@@ -193,6 +220,12 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.so_far : Look at it.
         """
         scan = self._present_scan("finish")
         result = self.restore(scan.values, scan.missing)
@@ -214,6 +247,10 @@ class FrameRestorer:
         Yields
         ------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.restore : Restore one frame.
         """
         slot = _LatestFrame(frames)
         for item in slot:
