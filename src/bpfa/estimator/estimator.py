@@ -306,17 +306,13 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init
-        self.standardize = standardize
-        self.noise = noise
-        self.held_out = held_out
-        self.patience = patience
-        self.revise = revise
+        self.standardize, self.noise = standardize, noise
+        self.held_out, self.patience, self.revise = held_out, patience, revise
         self.groups, self.group_rows = groups, group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
         self.device, self.n_jobs = device, n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self.random_state, self.verbose = random_state, verbose
 
     def fit(
         self,
@@ -334,14 +330,13 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
 
         If the fit is interrupted by Ctrl-C, the model keeps what it has learned so far, saves its checkpoint,
         and raises the KeyboardInterrupt. If the fit fails for another reason, an earlier fit of the same
-        object is left unchanged, except where numbers are not finite: then the last good step is kept.
+        object is left unchanged, except where numbers are not finite, or rows on other machines are lost:
+        then the last good step is kept.
 
         Parameters
         ----------
         X : array-like, frame, AnnData, Rows, or Dask array or dataframe, shape (n_rows, n_columns)
-            NaN marks a missing entry. For files and sparse matrices see `open_rows`. The rows of a Dask
-            collection stay on the workers of `client`; with a client, X may also be files that the workers
-            can read: a path, a list of paths, or the result of `open_rows`.
+            NaN marks a missing entry. For files and sparse matrices see `open_rows`.
         y : ignored
         missing : boolean array-like, optional
             True at entries that are missing, in addition to those that are NaN.
@@ -362,8 +357,9 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
             The result is exactly that of a fit that was never stopped. True continues from the file of the
             checkpoint if it exists, and starts a new fit otherwise.
         client : distributed.Client, optional
-            Whose workers hold the rows of a Dask collection, or read files; see docs/cluster.md. By default
-            the current client. Without any, a Dask collection is read in this process, a part at a time.
+            Whose workers hold the rows of a Dask collection, or read the files whose paths X lists. By
+            default it is the current client. Without any, this process reads a Dask collection, a part at a
+            time. See docs/cluster.md.
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,11 @@ from bpfa.estimator import BPFA
 from bpfa.images.canvas import Canvas
 from bpfa.images.kept import PictureForm
 from bpfa.images.options import RestorationOptions
-from bpfa.images.plan import RestorationPlan
+from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.result import ImageResult
+from bpfa.images.units import in_units_of_the_model
 
-__all__ = ["LazyStack", "lazy_result", "patches_on_workers"]
+__all__ = ["LazyStack", "patches_on_workers", "restored_lazily"]
 
 # The slices from which the size of patches, the units and the noise of counts are found, evenly spaced.
 SAMPLED_SLICES = 8
@@ -170,7 +172,7 @@ def _pair(image: Any, mask: Any) -> tuple[Any, Any]:
     return image, mask
 
 
-def lazy_result(
+def _lazy_result(
     stack: LazyStack,
     restore: Callable[..., ImageResult],
     sample: Canvas,
@@ -236,6 +238,37 @@ def lazy_result(
         gain=None if counts is None else by_channel(counts.gain),
         read_noise=None if counts is None else by_channel(counts.read_noise),
     )
+
+
+def restored_lazily(
+    restore: Callable[..., ImageResult], image: Any, mask: Any, options: RestorationOptions
+) -> ImageResult:
+    """Learn a dictionary from all slices of a Dask array where they are, and restore them there, lazily.
+
+    Parameters
+    ----------
+    restore : callable
+        `inpaint` or `denoise`.
+    image, mask
+        As in `inpaint`.
+    options : RestorationOptions
+    """
+    stack = LazyStack.of(image, mask, options)
+    sample = in_units_of_the_model(stack.sample(), options)
+    noisy = restore.__name__ == "denoise" or sample.stabiliser is not None
+    plan = plan_restoration(sample, options, noisy=noisy)
+    model = options.model
+    if model is None:
+        form = PictureForm.of(sample, plan.patch_size)
+        rows = patches_on_workers(stack, form, options.n_jobs)
+        parameters = {**plan.model_parameters, "groups": False}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X: no entry of column")
+            model = BPFA(**parameters).fit(rows, callbacks=options.callbacks)
+        model = form.noted_in(model)
+    elif options.update:
+        raise ValueError(f"update={options.update}: not for a Dask array; expected 0")
+    return _lazy_result(stack, restore, sample, plan, model, options)
 
 
 def _restored_block(

@@ -10,7 +10,7 @@ and the result is brought back to the form of the original picture (`image_resul
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -28,12 +28,13 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
-from bpfa.images.lazy import LazyStack, lazy_result, patches_on_workers
-from bpfa.images.noise import choose_noise, warn_of_correlation
+from bpfa.images.lazy import restored_lazily
+from bpfa.images.noise import warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
+from bpfa.images.units import in_units_of_the_model
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
 __all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
@@ -152,11 +153,11 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     """
     chosen = RestorationOptions.of("inpaint", options)
     if is_collection(image):
-        return _restored_lazily(inpaint, image, mask, chosen)
+        return restored_lazily(inpaint, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
-    canvas = _in_units_of_the_model(canvas, chosen)
+    canvas = in_units_of_the_model(canvas, chosen)
     result = _restored(canvas, chosen, noisy=canvas.stabiliser is not None)
     return replace(
         result,
@@ -214,48 +215,11 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     """
     chosen = RestorationOptions.of("denoise", options)
     if is_collection(image):
-        return _restored_lazily(denoise, image, mask, chosen)
+        return restored_lazily(denoise, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
-    canvas = _in_units_of_the_model(canvas, chosen)
+    canvas = in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
-
-
-def _restored_lazily(
-    restore: Callable[..., ImageResult], image: Any, mask: Any, options: RestorationOptions
-) -> ImageResult:
-    """Learn a dictionary from all slices of a Dask array where they are, and restore them there, lazily."""
-    stack = LazyStack.of(image, mask, options)
-    sample = _in_units_of_the_model(stack.sample(), options)
-    noisy = restore is denoise or sample.stabiliser is not None
-    plan = plan_restoration(sample, options, noisy=noisy)
-    model = options.model
-    if model is None:
-        form = PictureForm.of(sample, plan.patch_size)
-        rows = patches_on_workers(stack, form, options.n_jobs)
-        parameters = {**plan.model_parameters, "groups": False}
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X: no entry of column")
-            model = BPFA(**parameters).fit(rows, callbacks=options.callbacks)
-        model = form.noted_in(model)
-    elif options.update:
-        raise ValueError(f"update={options.update}: not for a Dask array; expected 0")
-    return lazy_result(stack, restore, sample, plan, model, options)
-
-
-def _in_units_of_the_model(canvas: Canvas, options: RestorationOptions) -> Canvas:
-    """Bring the noise of counts to the same variance everywhere, and the pixels to the units of a kept model.
-
-    If there is neither, the picture stays as it is.
-    """
-    if options.model is not None:
-        return PictureForm.of_model(options.model).canvas(canvas)
-    if options.noise_model == "gaussian" and options.gain is None and options.read_noise is None:
-        return canvas
-    noise = choose_noise(
-        canvas.pixels(), canvas.observed, options.noise_model, options.gain, options.read_noise
-    )
-    return canvas.stabilised(noise)
 
 
 def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:
