@@ -357,9 +357,8 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
             The result is exactly that of a fit that was never stopped. True continues from the file of the
             checkpoint if it exists, and starts a new fit otherwise.
         client : distributed.Client, optional
-            Whose workers hold the rows of a Dask collection, or read the files whose paths X lists. By
-            default it is the current client. Without any, this process reads a Dask collection, a part at a
-            time. See docs/cluster.md.
+            Whose workers hold the rows of a Dask collection, or read the files whose paths X lists; by
+            default the current one. Without any, this process reads it, a part at a time (docs/cluster.md).
 
         Returns
         -------
