@@ -28,7 +28,7 @@ MOST_ATTEMPTS = 5
 # Seconds after which a worker that does not answer directly is asked through the scheduler.
 REACH_SECONDS = 3.0
 # The share of the memory of a worker that chunks may take.
-MEMORY_SHARE = 0.4
+MEMORY_SHARE = 0.25
 
 
 class WorkerTeam:
