@@ -6,7 +6,7 @@ a batch alone, and nothing about it is sent. An epoch visits every row once, as 
 - Consecutive chunks are grouped into *strata* with the same number of chunks, give or take one. A *window*
   has one chunk of every stratum, chosen anew in every epoch, so that a file whose rows are sorted is
   represented from its beginning to its end at all times. A window has about 2^26 entries, and at least four
-  batches. The steps of a window visit its chunks only; the chunks of the next window are read meanwhile.
+  batches and 16 chunks. The steps of a window visit its chunks only; the chunks of the next window are read meanwhile.
 - The rows of every chunk are in a random order of their own. Every step takes from every chunk of its window
   as many rows as belong to its share of the window: the batch is a stratified sample.
 - Consecutive strata are grouped into *leaves*, whose number is a power of two. The rows of a step that belong
@@ -31,8 +31,8 @@ Ints = NDArray[np.int64]
 
 # Entries of a window, over all workers: 256 MiB in single precision, besides as many bytes of masks.
 WINDOW_ENTRIES = 2**26
-# The least number of batches of a window, so that rows are mixed.
-WINDOW_BATCHES = 4
+# The least number of batches of a window, so that rows are mixed, and of chunks, so that workers share it.
+WINDOW_BATCHES, WINDOW_CHUNKS = 4, 16
 # The rows of a leaf in a step. A call of the kernels costs about as much as ten rows.
 LEAF_ROWS = 512
 
@@ -110,7 +110,7 @@ class ChunkPlan:
     @cached_property
     def n_leaves(self) -> int:
         """Number of leaves of the tree of sums: a power of two."""
-        most = min(self.n_chunks, max(1, min(self.batch_size, self.n_rows) // self.leaf_rows))
+        most = min(self.n_strata, max(1, min(self.batch_size, self.n_rows) // self.leaf_rows))
         return 1 << (most.bit_length() - 1)
 
     @cached_property
@@ -118,7 +118,7 @@ class ChunkPlan:
         """Number of strata, which is the number of chunks of a window."""
         by_size = -(-self.n_rows * self.n_columns // self.window_entries)
         by_batches = self.n_rows // (WINDOW_BATCHES * self.batch_size)
-        n_windows = max(1, min(by_size, by_batches, self.n_chunks // self.n_leaves))
+        n_windows = max(1, min(by_size, by_batches, self.n_chunks // WINDOW_CHUNKS))
         return -(-self.n_chunks // n_windows)
 
     @cached_property
