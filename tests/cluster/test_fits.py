@@ -46,7 +46,7 @@ def test_without_a_client_the_rows_are_read_window_by_window(table, monkeypatch,
         in_memory.add(block_info[0]["chunk-location"][0])
         return block
 
-    lazy = dask.array.from_array(table, chunks=(100, 8)).map_blocks(read, dtype=float)
+    lazy = dask.array.from_array(table, chunks=(50, 8)).map_blocks(read, dtype=float)
     from bpfa.cluster.site import Site
 
     hold = Site.hold
@@ -59,9 +59,9 @@ def test_without_a_client_the_rows_are_read_window_by_window(table, monkeypatch,
     with caplog.at_level(logging.WARNING, logger="bpfa"):
         bpfa.BPFA(**FIT | {"batch_size": 100, "max_steps": 60}).fit(lazy)
     assert "this process reads the rows, one window at a time" in caplog.text
-    assert len(in_memory) == 60
-    # The present and the next window, of 60 chunks in all.
-    assert max(most) <= 20
+    assert len(in_memory) == 120
+    # The present and the next window of seven, of 120 chunks in all.
+    assert max(most) <= 2 * 18
 
 
 def test_two_workers_have_the_bits_of_this_process_after_kills_and_with_late_joiners(

@@ -6,7 +6,8 @@ a batch alone, and nothing about it is sent. An epoch visits every row once, as 
 - Consecutive chunks are grouped into *strata* with the same number of chunks, give or take one. A *window*
   has one chunk of every stratum, chosen anew in every epoch, so that a file whose rows are sorted is
   represented from its beginning to its end at all times. A window has about 2^26 entries, and at least four
-  batches and 16 chunks. The steps of a window visit its chunks only; the chunks of the next window are read meanwhile.
+  batches and 16 chunks. The steps of a window visit its chunks only; the chunks of the next window are read
+  meanwhile.
 - The rows of every chunk are in a random order of their own. Every step takes from every chunk of its window
   as many rows as belong to its share of the window: the batch is a stratified sample.
 - Consecutive strata are grouped into *leaves*, whose number is a power of two. The rows of a step that belong
