@@ -7,7 +7,7 @@ To add a backend, add a folder with a module `backend.py` that implements `Backe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
@@ -19,7 +19,7 @@ from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.row_groups import RowGroupKernels
-from bpfa.data import Batch, Rows, RowSource
+from bpfa.data import Batch, Rows, RowSource, Visits
 from bpfa.data.overlap import Restored
 from bpfa.data.patches import PatchRows
 from bpfa.data.prepared import prepared
@@ -77,6 +77,10 @@ class Workspace:
     def place_rows(self, rows: Rows) -> Any:
         """Return rows that will be visited many times in the memory where the run needs them."""
         return prepared(rows)
+
+    def batches(self, visits: Visits, rows: Any, first_step: int) -> Generator[Any, None, None]:
+        """Yield the batch of every step from this one on; `rows` are what `place_rows` returned."""
+        return visits.batches(rows, first_step)
 
     def step(self, make_step: MakeStep, posterior: Any, batch: Any, step: Step) -> Any:
         """Return what `make_step` returns; a device may replay a recording of the step instead."""

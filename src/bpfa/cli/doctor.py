@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_info
 
 import bpfa
 from bpfa.backends.registry import BACKENDS
+from bpfa.cli.cluster import SCHEDULER, client_of, cluster_facts, cluster_table
 from bpfa.cli.declared import takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import OUTPUT
@@ -41,18 +42,25 @@ OPTIONAL = {
     "pyarrow": "parquet",
     "pandas": "tables",
     "polars": "tables",
+    "dask": "dask",
+    "distributed": "dask",
 }
 # CuPy is published under a different name for each version of CUDA.
 CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
-@takes(*OUTPUT[1:])
-def doctor(context: typer.Context, **options: Any) -> None:
+@takes(SCHEDULER, *OUTPUT[1:])
+def doctor(context: typer.Context, *, scheduler: str | None, **options: Any) -> None:
     """Check the installation in a few seconds.
 
-    Shows versions, instruction sets, threads, BLAS and GPU, and tests that results are right.
+    Shows versions, instruction sets, threads, BLAS and GPU, and tests that results are right. With
+    --scheduler, checks that the workers of a cluster have the same version, threads and cards, and times a
+    step there.
     """
     messenger = Messenger.of(context)
+    if scheduler is not None:
+        _check_cluster(context, messenger)
+        return
     facts = {"system": system(), "libraries": {name: version(name) for name in (*CORE, *OPTIONAL)}}
     facts["libraries"] |= {name: found for name in CUPY if (found := version(name))}
     with messenger.bar("self-test", None):
@@ -64,6 +72,15 @@ def doctor(context: typer.Context, **options: Any) -> None:
         raise ArithmeticError(
             f"the self-test failed: {failed}. Reinstall bpfa, or report this with the output above"
         )
+
+
+def _check_cluster(context: typer.Context, messenger: Messenger) -> None:
+    """Check the workers of a cluster, and fail if something is wrong with them."""
+    with messenger.bar("cluster", None), client_of(context) as client:
+        facts = cluster_facts(client)
+    messenger.result("doctor", facts, cluster_table(facts))
+    if facts["problems"]:
+        raise ArithmeticError(f"the cluster is not uniform: {'; '.join(facts['problems'])}")
 
 
 def system() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
+from bpfa._support.optional import library
+from bpfa.cli.cluster import CLUSTER, client_of
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import IMAGE, OUTPUT, command_line, fit_settings
@@ -28,7 +31,7 @@ Restored = Annotated[Path, typer.Argument(metavar="OUT", help="Image to write.")
 def _command(name: str, description: str) -> Callable[..., None]:
     """Return the command that restores an image by the function of this name in the library."""
 
-    @takes(*IMAGE, *OUTPUT)
+    @takes(*IMAGE, *CLUSTER, *OUTPUT)
     def command(context: typer.Context, source: Image, target: Restored, **options: Any) -> None:
         # Before typer 0.29 the parameters of the context are not converted, and paths are strings there.
         _restore(context, {"source": source, "target": target, **options}, getattr(bpfa, name))
@@ -87,7 +90,11 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
     settings = {**fit_settings(context), **axes}
     if given["model"] is not None:
         settings["model"] = bpfa.BPFA.load(given["model"])
-    result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
+    with client_of(context) as client:
+        if client is None:
+            result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
+        else:
+            result = _restored_on_workers(restore, picture, missing, settings)
 
     command = command_line(context)
     note = f"bpfa {bpfa.__version__}: {command}"
@@ -104,6 +111,26 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
         outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     _tell(messenger, restore.__name__, written, result)
+
+
+def _restored_on_workers(
+    restore: Callable[..., Any], picture: Picture, missing: NDArray[np.bool_], settings: dict[str, Any]
+) -> Any:
+    """Restore the slices of a stack on the workers of the current client, one slice in a chunk."""
+    if picture.stack_axis is None:
+        raise WrongOption(
+            "--scheduler and --workers: for stacks, whose slices are restored side by side; expected "
+            "--stack-axis"
+        )
+    dask = library("dask", "dask")
+    dask_array = library("dask.array", "dask")
+    axis = range(picture.values.ndim)[picture.stack_axis]
+    chunks = tuple(1 if other == axis else -1 for other in range(picture.values.ndim))
+    lazy = [dask_array.from_array(array, chunks=chunks) for array in (picture.values, missing)]
+    result = restore(*lazy, **settings)
+    arrays = dask.compute(result.image, result.std, result.missing, result.from_prior)
+    names = ("image", "std", "missing", "from_prior")
+    return replace(result, **dict(zip(names, arrays, strict=True)))
 
 
 def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any) -> None:

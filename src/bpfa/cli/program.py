@@ -18,6 +18,7 @@ import bpfa
 from bpfa.cli import demo, doctor, images, report, tables
 from bpfa.cli.options import in_terms_of_options
 from bpfa.cli.signals import SIGNALS, status_of
+from bpfa.data.remote import RowsLostError
 
 __all__ = ["main"]
 
@@ -121,7 +122,9 @@ def _report_error(error: Exception) -> int:
         return FAILED
     if isinstance(error, OSError) and error.strerror and error.filename:
         _print_line(f"{error.filename}: {error.strerror}")
-    elif isinstance(error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError)) or _is_about_device(error):
+    elif isinstance(
+        error, (*USERS_ERRORS, OSError, ImportError, ArithmeticError, RowsLostError)
+    ) or _is_about_device(error):
         _print_line(in_terms_of_options(str(error)))
     else:
         way_out = "This is a bug, please report it; BPFA_DEBUG=1 shows where it is"

@@ -9,17 +9,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy import sparse
 
+from bpfa._support.optional import library
 from bpfa._support.progress import ProgressBar
+from bpfa.cli.cluster import CLUSTER, client_of
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import BATCH, FIT, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.signals import EndedBySignal, interrupted_by_signals
 from bpfa.cli.tablefiles import Table, check_table
-from bpfa.data import Batch, Rows
+from bpfa.cluster.collections import on_workers
+from bpfa.data import Batch, Rows, RowSource
 from bpfa.data.mapped import MappedRows
+from bpfa.estimator.lazy import transformed_lazily
 from bpfa.estimator.overwriting import saved_steps
+from bpfa.estimator.remote import refuse_batches
 from bpfa.fitting.checkpoint import Checkpoint
 
 __all__ = ["fit", "impute", "transform"]
@@ -44,7 +50,7 @@ ToBatch = Annotated[
 ]
 
 
-@takes(*TABLE, *BATCH, *FIT, *OUTPUT)
+@takes(*TABLE, *BATCH, *FIT, *CLUSTER, *OUTPUT)
 def fit(
     context: typer.Context,
     source: Source,
@@ -71,8 +77,8 @@ def fit(
     if saving is not None and not resume:
         _start_again(Path(saving.path))
     try:
-        with interrupted_by_signals():
-            model.fit(rows, batch=table.batch, checkpoint=saving, resume=resume)
+        with interrupted_by_signals(), client_of(context) as client:
+            model.fit(rows, batch=table.batch, checkpoint=saving, resume=resume, client=client)
     except KeyboardInterrupt as interrupt:
         if checkpoint is not None and hasattr(model, "n_steps_"):
             outputs.add("MODEL", target, partial(model.save, with_rows=with_rows))
@@ -158,7 +164,7 @@ def _kept_step(model: Any, name: str) -> float | None:
     return float(taken[-1]) if taken.size else None
 
 
-@takes(*TABLE, *BATCH, *JOBS, *OUTPUT)
+@takes(*TABLE, *BATCH, *JOBS, *CLUSTER, *OUTPUT)
 def transform(context: typer.Context, model: Model, source: Source, target: Target, **options: Any) -> None:
     """Write which features each row uses.
 
@@ -174,8 +180,16 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     fitted = _load(model, context)
     table = Table.open(context, fitted)
     fitted.set_params(sparse_output=target.suffix.lower() == ".npz")
-    with messenger.bar("transform", table.rows.n_rows) as bar:
-        weights = fitted.transform(_WatchedRows(table.rows, bar), batch=table.batch)
+    with client_of(context) as client, messenger.bar("transform", table.rows.n_rows) as bar:
+        if client is None:
+            weights = fitted.transform(_WatchedRows(table.rows, bar), batch=table.batch)
+        else:
+            refuse_batches(table.batch)
+            fitted.set_params(sparse_output=False)
+            lazy = on_workers(table.rows, client).to_dask()
+            weights = transformed_lazily(fitted, lazy, double=True).compute()
+            if target.suffix.lower() == ".npz":
+                weights = sparse.csr_array(weights)
     names = list(fitted.get_feature_names_out())
     outputs.add("OUT", target, lambda path: table.write(path, weights, names, own_names=True))
     outputs.write()
@@ -184,7 +198,7 @@ def transform(context: typer.Context, model: Model, source: Source, target: Targ
     messenger.result("transform", document, line, f"weights  {target}")
 
 
-@takes(*TABLE, *BATCH, *JOBS, *OUTPUT)
+@takes(*TABLE, *BATCH, *JOBS, *CLUSTER, *OUTPUT)
 def impute(
     context: typer.Context,
     model: Model,
@@ -204,6 +218,8 @@ def impute(
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     written = {"imputed": target} | ({} if std is None else {"std": std})
     outputs.keep("MODEL", model)
+    for path in source:
+        outputs.keep("IN", path)
     outputs.claim("OUT", target)
     check_table(target, source[0] if len(source) == 1 else None)
     if std is not None:
@@ -211,18 +227,33 @@ def impute(
         check_table(std)
     fitted = _load(model, context)
     table = Table.open(context, fitted)
-    with messenger.bar("impute", table.rows.n_rows) as bar:
-        watched = _WatchedRows(table.rows, bar)
-        filled, spread = fitted.impute(watched, batch=table.batch, to_batch=to_batch, return_std=True)
+    with client_of(context) as client, messenger.bar("impute", table.rows.n_rows) as bar:
+        if client is None:
+            watched = _WatchedRows(table.rows, bar)
+            filled, spread = fitted.impute(watched, batch=table.batch, to_batch=to_batch, return_std=True)
+            n_missing = watched.n_missing
+        else:
+            refuse_batches(table.batch, to_batch)
+            filled, spread, n_missing = _imputed_on_workers(fitted, table.rows, client)
     outputs.add("OUT", target, lambda path: table.write_filled(path, filled, fitted))
     if std is not None:
         outputs.add("--std", std, lambda path: table.write(path, spread, table.rows.column_names))
     with messenger.bar("write", None):
         outputs.write()
-    n_filled = watched.n_missing - int(np.isnan(filled).sum())
+    n_filled = n_missing - int(np.isnan(filled).sum())
     document = {"written": written, "rows": filled.shape[0], "columns": filled.shape[1], "filled": n_filled}
     line = f"{n_filled:,} of {filled.size:,} entries filled in · {messenger.seconds:.1f} s"
     messenger.result("impute", document, line, *(f"{kind:>7}  {path}" for kind, path in written.items()))
+
+
+def _imputed_on_workers(model: Any, rows: RowSource, client: Any) -> tuple[Any, Any, int]:
+    """Return a table with its missing entries filled in by workers, their deviations, and their number."""
+    dask = library("dask", "dask")
+    lazy = on_workers(rows, client).to_dask()
+    filled, spread = model.impute(lazy, return_std=True)
+    n_missing = dask.array.isnan(lazy).sum()
+    filled, spread, n_missing = dask.compute(filled, spread, n_missing)
+    return filled, spread, int(n_missing)
 
 
 def _load(path: Path, context: typer.Context) -> Any:

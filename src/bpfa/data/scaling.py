@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +15,39 @@ from bpfa.data.blocks import BLOCK_ENTRIES, sequential
 from bpfa.data.mapped import MappedRows
 from bpfa.data.rows import Batch, Rows, as_source
 
-__all__ = ["ColumnMoments", "Scale", "StandardisedRows", "column_contents", "column_moments"]
+__all__ = [
+    "ColumnContents",
+    "ColumnMoments",
+    "MomentSums",
+    "Scale",
+    "StandardisedRows",
+    "column_contents",
+    "column_moments",
+    "moment_sums",
+]
 
 # A column is constant if its standard deviation is at most this many times the rounding error of its mean.
 ROUNDINGS = 8
+
+
+class MomentSums(NamedTuple):
+    """Number, mean and sum of squares about the mean of the observed entries of every column of some rows."""
+
+    n: NDArray[np.int64]
+    mean: Array
+    squares: Array
+
+    @classmethod
+    def none(cls, n_columns: int) -> MomentSums:
+        """Return the sums of no rows."""
+        return cls(np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns), np.zeros(n_columns))
+
+    def merged(self, more: MomentSums) -> MomentSums:
+        """Return the sums of these rows and of more, by the formula of Chan, Golub & LeVeque (1983)."""
+        n = self.n + more.n
+        share, shift = more.n / np.maximum(n, 1), more.mean - self.mean
+        squares = self.squares + (more.squares + shift**2 * (n - more.n) * share)
+        return MomentSums(n, self.mean + shift * share, squares)
 
 
 @dataclass(frozen=True)
@@ -40,6 +71,35 @@ class ColumnMoments:
     """0 where nothing is observed."""
     std: Array
     """The sum of squares is divided by n, not by n - 1; 0 where nothing is observed."""
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[MomentSums]) -> ColumnMoments:
+        """Return the moments of the columns of a source from the sums of its parts.
+
+        Parameters
+        ----------
+        parts : iterable of MomentSums
+
+        Returns
+        -------
+        ColumnMoments
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> parts = [moment_sums(ArrayRows([[1.0, 5.0]])), moment_sums(ArrayRows([[3.0, 5.0]]))]
+        >>> ColumnMoments.of_parts(parts).mean
+        array([2., 5.])
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            n, mean, squares = reduce(MomentSums.merged, parts)
+            std = np.sqrt(squares / np.maximum(n, 1))
+        if not np.isfinite(std).all():
+            column = int(np.flatnonzero(~np.isfinite(std))[0])
+            raise ValueError(f"rows: the squares of column {column} overflow; expected a scale nearer to 1")
+        if not n.any():
+            raise ValueError("rows: every entry is missing; expected at least one observed entry")
+        return cls(n, mean, std)
 
     @property
     def scale(self) -> Array:
@@ -108,12 +168,12 @@ class Scale(NamedTuple):
         certainty = np.where(self.empty, np.nan, 0.0)
         return np.where(known, self.constant, values), np.where(known, certainty, std)
 
-    def with_contents_of(self, rows: Rows) -> Scale:
-        """Return the scale of rows that have just been measured, with their constant and empty columns.
+    def with_contents(self, contents: ColumnContents) -> Scale:
+        """Return the scale with the constant and empty columns that were found.
 
         Parameters
         ----------
-        rows : Rows
+        contents : ColumnContents
 
         Returns
         -------
@@ -123,10 +183,10 @@ class Scale(NamedTuple):
         --------
         >>> from bpfa.data import ArrayRows
         >>> ones = np.ones(2)
-        >>> Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]])).constant
+        >>> contents = column_contents(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> Scale(0 * ones, ones, ones).with_contents(contents).constant
         array([nan,  5.])
         """
-        contents = column_contents(rows)
         return self._replace(constant=contents.constant, empty=contents.empty)
 
     def after_more(self, rows: Rows) -> Scale:
@@ -144,7 +204,8 @@ class Scale(NamedTuple):
         --------
         >>> from bpfa.data import ArrayRows
         >>> ones = np.ones(2)
-        >>> scale = Scale(0 * ones, ones, ones).with_contents_of(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> contents = column_contents(ArrayRows([[1.0, 5.0], [3.0, 5.0]]))
+        >>> scale = Scale(0 * ones, ones, ones).with_contents(contents)
         >>> scale.after_more(ArrayRows([[1.0, 6.0]])).constant
         array([nan, nan])
         """
@@ -175,6 +236,15 @@ class ColumnContents:
         A column with a single observed entry does not count as constant.
         """
         return np.where(~self.varies & (self.n_observed > 1), self.first, np.nan)
+
+    def merged(self, more: ColumnContents) -> ColumnContents:
+        """Return what is known about every column after these rows and more."""
+        differ = ~np.isnan(self.first) & ~np.isnan(more.first) & (self.first != more.first)
+        return ColumnContents(
+            self.n_observed + more.n_observed,
+            np.where(np.isnan(self.first), more.first, self.first),
+            self.varies | more.varies | differ,
+        )
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -219,8 +289,8 @@ def column_contents(rows: Rows, first: Array | None = None) -> ColumnContents:
 def column_moments(rows: Rows) -> ColumnMoments:
     """Return the moments of the columns of a source, which is read once.
 
-    Blocks of rows are merged by the formula of Chan, Golub & LeVeque (1983), in double precision, so that the
-    result is accurate even if the mean is far larger than the standard deviation.
+    Blocks of rows are merged in double precision, so that the result is accurate even if the mean is far
+    larger than the standard deviation.
 
     Parameters
     ----------
@@ -242,29 +312,27 @@ def column_moments(rows: Rows) -> ColumnMoments:
     >>> moments.n_observed, moments.mean, moments.scale
     (array([2, 2, 0]), array([2., 5., 0.]), array([1., 1., 1.]))
     """
+    return ColumnMoments.of_parts([moment_sums(rows)])
+
+
+def moment_sums(rows: Rows) -> MomentSums:
+    """Return number, mean and sum of squares about the mean of every column, of rows that are read once.
+
+    Examples
+    --------
+    >>> from bpfa.data import ArrayRows
+    >>> moment_sums(ArrayRows([[1.0, 5.0], [3.0, 5.0]])).squares
+    array([2., 0.])
+    """
     rows = as_source("rows", rows)
-    n, mean, squares = (
-        np.zeros(rows.n_columns, dtype=np.int64),
-        np.zeros(rows.n_columns),
-        np.zeros(rows.n_columns),
-    )
     with np.errstate(over="ignore", invalid="ignore"):
+        sums = MomentSums.none(rows.n_columns)
         for batch in sequential(rows):
-            n_batch, mean_batch, squares_batch = _moments(batch)
-            n = n + n_batch
-            share, shift = n_batch / np.maximum(n, 1), mean_batch - mean
-            squares += squares_batch + shift**2 * (n - n_batch) * share
-            mean += shift * share
-        std = np.sqrt(squares / np.maximum(n, 1))
-    if not np.isfinite(std).all():
-        column = int(np.flatnonzero(~np.isfinite(std))[0])
-        raise ValueError(f"rows: the squares of column {column} overflow; expected a scale nearer to 1")
-    if not n.any():
-        raise ValueError("rows: every entry is missing; expected at least one observed entry")
-    return ColumnMoments(n, mean, std)
+            sums = sums.merged(_moments(batch))
+    return sums
 
 
-def _moments(batch: Batch) -> tuple[NDArray[np.int64], Array, Array]:
+def _moments(batch: Batch) -> MomentSums:
     """Return, for each column, number, mean and sum of squares about the mean of the observed entries."""
     n = batch.observed.sum(axis=0)
     mean = batch.values.sum(axis=0, dtype=np.float64) / np.maximum(n, 1)
@@ -272,7 +340,7 @@ def _moments(batch: Batch) -> tuple[NDArray[np.int64], Array, Array]:
     # The residuals should sum to zero. What they do sum to is the rounding error of the mean, which is
     # removed from both results.
     rounding = residual.sum(axis=0) / np.maximum(n, 1)
-    return n, mean + rounding, (residual**2).sum(axis=0) - n * rounding**2
+    return MomentSums(n, mean + rounding, (residual**2).sum(axis=0) - n * rounding**2)
 
 
 class StandardisedRows(MappedRows):

@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array, check_instance, check_integer
 from bpfa._support.philox import Stream
 from bpfa.data.blocks import Piece, cut_into_batches
+from bpfa.data.remote import RemoteRows, origin_of, pooled_ids
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
 
 __all__ = ["batch_ids", "read_batches", "sample_ids"]
@@ -154,7 +155,7 @@ def sample_ids(rows: Rows, n: int, rng: np.random.Generator) -> NDArray[np.int64
 
     In memory, all rows are equally likely. In a file, the rows come from one random chunk in each of 64 equal
     stretches of the file, or of more stretches if the sample needs more rows, so that a sorted file is
-    represented from beginning to end.
+    represented from beginning to end. Of rows on other machines, those of their pool are equally likely.
 
     Parameters
     ----------
@@ -179,6 +180,9 @@ def sample_ids(rows: Rows, n: int, rng: np.random.Generator) -> NDArray[np.int64
     """
     source = as_source("rows", rows)
     n = min(check_integer("n", n, low=1), source.n_rows)
+    origin = origin_of(source)
+    if isinstance(origin, RemoteRows) and origin.sample_pool is not None:
+        return pooled_ids(origin.sample_pool, n, rng)
     edges = source.chunk_edges
     if edges is None:
         return np.sort(rng.choice(source.n_rows, size=n, replace=False))

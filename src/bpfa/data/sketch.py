@@ -69,6 +69,15 @@ class EntrySketch:
             pairs = pairs[pairs <= self.hashes[-1]]
         known = np.concatenate([self.hashes, pairs])
         weights = np.concatenate([1 + self.repeated, np.ones(len(pairs), dtype=np.int64)])
+        return self._of(known, weights)
+
+    def merged(self, other: EntrySketch) -> Self:
+        """Return the sketch of the rows of this sketch and of other rows."""
+        known = np.concatenate([self.hashes, other.hashes])
+        weights = 1 + np.concatenate([self.repeated, other.repeated])
+        return self._of(known, weights)
+
+    def _of(self, known: Hashes, weights: NDArray[np.int64]) -> Self:
         hashes, place = np.unique(known, return_inverse=True)
         counts = np.bincount(place, weights=weights, minlength=len(hashes))
         return type(self)(hashes[:MOST_HASHES], counts[:MOST_HASHES] > 1)
@@ -129,6 +138,8 @@ class SketchedRows(MappedRows):
     rows : Rows
     sketch : EntrySketch
         A sketch of earlier rows.
+    first_id : int
+        Id of the first row.
 
     Examples
     --------
@@ -139,20 +150,20 @@ class SketchedRows(MappedRows):
     500
     """
 
-    def __init__(self, rows: Rows, sketch: EntrySketch) -> None:
+    def __init__(self, rows: Rows, sketch: EntrySketch, first_id: int = 0) -> None:
         super().__init__(rows)
-        self.sketch, self._n_seen = sketch, 0
+        self.sketch, self._next_id, self._end = sketch, first_id, first_id + rows.n_rows
 
     def mapped(self, batch: Batch) -> Batch:
         """Return the batch unchanged, and add it to the sketch if it follows the rows seen so far."""
-        if len(batch) and batch.ids[0] == self._n_seen and (np.diff(batch.ids) == 1).all():
-            self._n_seen += len(batch)
+        if len(batch) and batch.ids[0] == self._next_id and (np.diff(batch.ids) == 1).all():
+            self._next_id += len(batch)
             self.sketch = self.sketch.with_pairs(_pairs(batch.values, batch.observed))
         return batch
 
     def finish(self) -> EntrySketch:
         """Return the sketch of all rows, after reading those that have not been read yet."""
-        if self._n_seen < self.n_rows:
+        if self._next_id < self._end:
             for _ in sequential(self):
                 pass
         return self.sketch

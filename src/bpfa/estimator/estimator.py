@@ -21,6 +21,7 @@ from bpfa.estimator.parameters import DEFAULTS, check_parameters, scikit_learn_c
 from bpfa.estimator.partial_fit import PartialFitMixin
 from bpfa.estimator.planning import look_at
 from bpfa.estimator.publishing import publish
+from bpfa.estimator.remote import check_remote, released
 from bpfa.estimator.resuming import saved_fit
 from bpfa.estimator.saving import SavingMixin
 from bpfa.estimator.sides import PLANS, chosen_side
@@ -306,17 +307,13 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         self.dropout = dropout
         self.n_sweeps = n_sweeps
         self.init = init
-        self.standardize = standardize
-        self.noise = noise
-        self.held_out = held_out
-        self.patience = patience
-        self.revise = revise
+        self.standardize, self.noise = standardize, noise
+        self.held_out, self.patience, self.revise = held_out, patience, revise
         self.groups, self.group_rows = groups, group_rows
         self.total_rows = total_rows
         self.sparse_output = sparse_output
         self.device, self.n_jobs = device, n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self.random_state, self.verbose = random_state, verbose
 
     def fit(
         self,
@@ -328,16 +325,18 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         callbacks: Sequence[Callback] = (),
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: bool | str | os.PathLike[str] = False,
+        client: Any = None,
     ) -> Self:
         """Learn the features, which rows use them, and the noise.
 
         If the fit is interrupted by Ctrl-C, the model keeps what it has learned so far, saves its checkpoint,
         and raises the KeyboardInterrupt. If the fit fails for another reason, an earlier fit of the same
-        object is left unchanged, except where numbers are not finite: then the last good step is kept.
+        object is left unchanged, except where numbers are not finite, or rows on other machines are lost:
+        then the last good step is kept.
 
         Parameters
         ----------
-        X : array-like, frame, AnnData, or Rows, shape (n_rows, n_columns)
+        X : array-like, frame, AnnData, Rows, or Dask array or dataframe, shape (n_rows, n_columns)
             NaN marks a missing entry. For files and sparse matrices see `open_rows`.
         y : ignored
         missing : boolean array-like, optional
@@ -358,6 +357,9 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
             Continue a saved fit of the same data with the same parameters; only the limits may be extended.
             The result is exactly that of a fit that was never stopped. True continues from the file of the
             checkpoint if it exists, and starts a new fit otherwise.
+        client : distributed.Client, optional
+            Whose workers hold the rows of a Dask collection, or read the files whose paths X lists; by
+            default the current one. Without any, this process reads it, a part at a time (docs/cluster.md).
 
         Returns
         -------
@@ -372,13 +374,14 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)
-        table, resumed = new_table(self, X, missing, batch), saved_fit(resume, checkpoint)
         n_jobs = check_jobs(parameters.n_jobs)
+        table, resumed = new_table(self, X, missing, batch, client, n_jobs), saved_fit(resume, checkpoint)
+        check_remote(table.rows, parameters)
         if checkpoint is not None:
             check_checkpoint(checkpoint, table.rows)
             warn_of_replacement(checkpoint, None if resumed is None else resumed.path)
         check_groups(table.rows, parameters)
-        with limited_threads(n_jobs), one_blas_thread():
+        with limited_threads(n_jobs), one_blas_thread(), released(table.rows):
             seen = look_at(table, parameters, resumed)
             warn_of_empty_columns(seen.visible.scale, table.names)
             found = Findings(seen, parameters, n_jobs)

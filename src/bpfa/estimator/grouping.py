@@ -18,11 +18,12 @@ from bpfa._support.philox import Stream
 from bpfa.backends.registry import BACKENDS
 from bpfa.data import Batch, FewHeldOutRows, Rows, StandardisedRows, sample_ids, sequential
 from bpfa.data.held_out import RowsWithHeldOut
-from bpfa.data.patches import PatchRows
+from bpfa.data.remote import are_patches
 from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
 from bpfa.estimator.planning import Seen, look_at
+from bpfa.estimator.remote import chunks_elsewhere
 from bpfa.estimator.sides import PLANS
 from bpfa.fitting.run import Outcome, run
 from bpfa.inference.progress import NonFiniteError
@@ -91,7 +92,7 @@ def check_groups(rows: Rows, parameters: Parameters) -> None:
 
 def _problem(rows: Rows, parameters: Parameters) -> str | None:
     """Return why groups cannot be tried, and what is expected, or None if they can."""
-    if isinstance(rows, PatchRows):
+    if are_patches(rows):
         return "patches of a picture; expected the rows of a table"
     if rows.n_columns < 2:
         return f"{rows.n_columns} columns; expected at least 2"
@@ -120,6 +121,9 @@ def with_like_rows(outcome: Outcome, seen: Seen, parameters: Parameters, n_jobs:
     if parameters.groups is False or outcome.error is not None:
         return outcome
     if _problem(seen.table.rows, parameters) is not None:
+        return outcome
+    if parameters.groups == "auto" and chunks_elsewhere(seen.table.rows) > 1:
+        logging.getLogger("bpfa").info("groups='auto': not tried on rows in several chunks; groups=True does")
         return outcome
     try:
         return _grouped(outcome, seen, parameters, n_jobs)

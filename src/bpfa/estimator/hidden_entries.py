@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from bpfa._support.philox import Stream
 from bpfa.data import Batch, HeldOutRows, RowSource, StandardisedRows
 from bpfa.data.batches import BatchedRows
 from bpfa.data.held_out import MaskedRows, RowsWithHeldOut
+from bpfa.data.remote import rebased
 from bpfa.estimator.visible import held_out_rows
 from bpfa.fitting.data_digest import data_digest
 from bpfa.fitting.run import Outcome
@@ -64,7 +66,8 @@ class HiddenEntries:
             self._source = own
         else:
             self._source = HeldOutRows(rows, HIDDEN_SHARE, Stream.from_seed(HIDDEN_SEED))
-        self._n_hidden = self._n_compared = self._n_known = self._n_not_held_out = 0
+        self._has_held_out = own is not None
+        self._n_hidden = self._n_compared = self._n_known = self._n_not_held_out = self._n_rows = 0
 
     def blocks(self, block_rows: int, unit: Array) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
         """Yield blocks of rows without and with the hidden entries, in units of the model, and the mask."""
@@ -74,17 +77,43 @@ class HiddenEntries:
             mask = self._source.mask(whole)
             self._count(whole, mask)
             yield standardised.mapped(whole.without(mask)), standardised.mapped(whole).values, mask
+
+    def check_some(self) -> None:
+        """Raise an error if no entry was hidden in the blocks that have been read."""
         if not self._n_hidden:
             name, expected = (
                 ("held_out", "one") if self._masked else ("X", "more of them, or a mask held_out=...")
             )
-            raise ValueError(
-                f"{name}: no entry is held out among {self._rows.n_rows} rows; expected {expected}"
-            )
+            raise ValueError(f"{name}: no entry is held out among {self._n_rows} rows; expected {expected}")
+
+    def moved_to(self, part: RowSource | None) -> HiddenEntries:
+        """Return the same entries of a part of the rows, of which none has been read; the counts are kept.
+
+        Parameters
+        ----------
+        part : RowSource or None
+            With the ids that its rows have in the whole; None for the counts alone.
+        """
+        moved = copy.copy(self)
+        if part is None:
+            moved._rows = moved._source = moved._held_out_by_fit = None  # type: ignore[assignment]
+        else:
+            moved._rows, moved._source = part, _rebased(self._source, part)
+            own = self._held_out_by_fit
+            moved._held_out_by_fit = None if own is None else _rebased(own, part)
+        return moved
+
+    def merged(self, more: HiddenEntries) -> HiddenEntries:
+        """Return the counts of both parts."""
+        both = copy.copy(self)
+        for name in ("_n_hidden", "_n_compared", "_n_known", "_n_not_held_out", "_n_rows"):
+            setattr(both, name, getattr(self, name) + getattr(more, name))
+        return both
 
     def _count(self, whole: Batch, mask: NDArray[np.bool_]) -> None:
         """Count the hidden entries of a block, and those that the fit has seen."""
         self._n_hidden += int(mask.sum())
+        self._n_rows += len(whole)
         own, sketch = self._held_out_by_fit, self._outcome.sketch
         if own is not None:
             self._n_not_held_out += int((mask & ~own.mask(whole)).sum())
@@ -102,13 +131,19 @@ class HiddenEntries:
     @property
     def label(self) -> str:
         """What the hidden entries are to the fit, once all blocks have been read."""
-        if self._held_out_by_fit is not None:
+        if self._has_held_out:
             return SEEN if self._n_not_held_out else HELD_OUT
         if self._is_data_of_fit:
             return SEEN
         if self._outcome.sketch is None:
             return UNKNOWN
         return SEEN if self._n_known > MOST_KNOWN * self._n_compared else HELD_OUT
+
+
+def _rebased(rows: RowsWithHeldOut, part: RowSource) -> RowsWithHeldOut:
+    moved = rebased(rows, part)
+    assert isinstance(moved, RowsWithHeldOut)
+    return moved
 
 
 def warn_of_seen_entries(label: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Hashable
 from typing import Any, NamedTuple
@@ -14,10 +15,12 @@ from sklearn.utils.validation import validate_data
 from bpfa._support.checks import Array
 from bpfa._support.optional import library
 from bpfa.backends.registry import array_like, as_rows, on_device
-from bpfa.data import ArrayRows, PanelRows, Rows, RowSource
+from bpfa.cluster.collections import is_collection, on_workers, open_collection
+from bpfa.data import ArrayRows, PanelRows, Rows, RowSource, open_rows
 from bpfa.data.formats.tables import entries_that_are_no_numbers
 from bpfa.data.scaling import Scale
 from bpfa.estimator.batching import labelled_batches
+from bpfa.estimator.remote import refuse_batches
 
 __all__ = ["Table", "like_input", "new_table", "rows_like_those_of_the_fit", "warn_of_empty_columns"]
 
@@ -34,7 +37,14 @@ class Table(NamedTuple):
     """The labels of batches, and for each row the number of its batch."""
 
 
-def new_table(estimator: Any, X: Any, missing: Any = None, batch: Any = None) -> Table:
+def new_table(
+    estimator: Any,
+    X: Any,
+    missing: Any = None,
+    batch: Any = None,
+    client: Any = None,
+    n_jobs: int | None = None,
+) -> Table:
     """Check the data of a new fit, and return it. The estimator is not changed.
 
     Parameters
@@ -47,18 +57,39 @@ def new_table(estimator: Any, X: Any, missing: Any = None, batch: Any = None) ->
         True at entries that are missing, in addition to those that are NaN.
     batch : sequence, or str, optional
         The batch of every row, or the name of a column of obs.
+    client : distributed.Client, optional
+        Whose workers hold the rows.
+    n_jobs : int, optional
+        Number of threads of this process.
     """
+    if is_collection(X) or client is not None:
+        refuse_batches(batch)
+        return _table(_rows_on_dask(X, missing, client, n_jobs))
     table = _unlabelled_table(estimator, X, missing)
     if batch is None:
         return table
     return table._replace(batches=labelled_batches(X, batch, table.rows.n_rows))
 
 
+def _table(rows: RowSource) -> Table:
+    names = rows.column_names
+    return Table(rows, None if names is None else np.asarray(names, dtype=object))
+
+
+def _rows_on_dask(X: Any, missing: Any, client: Any, n_jobs: int | None = None) -> RowSource:
+    """Return rows that the workers of a client hold, or that this process reads window by window."""
+    if is_collection(X):
+        return open_collection(X, missing=missing, client=client, n_jobs=n_jobs)
+    if missing is not None:
+        raise ValueError("missing: a mask goes with an array, not with files; expected None")
+    is_path = isinstance(X, (str, os.PathLike))
+    are_paths = isinstance(X, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in X)
+    return on_workers(open_rows(X) if is_path or are_paths else as_rows(X), client)
+
+
 def _unlabelled_table(estimator: Any, X: Any, missing: Any) -> Table:
     if _is_source(X):
-        rows = as_rows(X, missing)
-        names = rows.column_names
-        return Table(rows, None if names is None else np.asarray(names, dtype=object))
+        return _table(as_rows(X, missing))
     # The checks of scikit-learn store attributes on an estimator. They get a temporary one, so that a fit
     # that fails later leaves an earlier model unchanged.
     temporary = type(estimator)()
@@ -83,6 +114,10 @@ def warn_of_empty_columns(scale: Scale, names: NDArray[Any] | None) -> None:
 
 def rows_like_those_of_the_fit(estimator: Any, X: Any, missing: Any = None) -> RowSource:
     """Check data for a fitted estimator, which must have the columns of the fit, and return its rows."""
+    if is_collection(X):
+        rows = _rows_on_dask(X, missing, None)
+        _check_columns(estimator, rows)
+        return rows
     if _is_source(X):
         rows = as_rows(X, missing)
         names = getattr(estimator, "feature_names_in_", None)

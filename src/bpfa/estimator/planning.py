@@ -15,6 +15,7 @@ from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.estimator.inputs import Table
 from bpfa.estimator.parameters import Parameters
+from bpfa.estimator.remote import chunks_elsewhere, with_devices
 from bpfa.estimator.resuming import Resumed
 from bpfa.estimator.visible import (
     Visible,
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 
-def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Settings:
+def first_settings(parameters: Parameters, n_rows: int, n_columns: int, n_chunks: int = 1) -> Settings:
     """Return the settings that do not depend on the number of features; that number is still 0.
 
     Parameters
@@ -65,6 +66,8 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         Checked parameters.
     n_rows, n_columns : int
         Shape of the whole data set.
+    n_chunks : int
+        Into how many chunks it is divided, if it is on other machines.
     """
     method = ALGORITHMS[parameters.algorithm].method
     weight_precision = parameters.weight_precision
@@ -76,7 +79,7 @@ def first_settings(parameters: Parameters, n_rows: int, n_columns: int) -> Setti
         features=parameters.features,
         weight_precision=weight_precision,
         priors=as_priors(parameters.priors),
-        batch_size=parameters.batch_size or defaults.default_batch_size(n_rows),
+        batch_size=parameters.batch_size or defaults.default_batch_size(n_rows, n_chunks),
         step_delay=parameters.step_delay,
         step_decay=parameters.step_decay,
         init=parameters.preference.init if parameters.open_start else parameters.init,
@@ -99,13 +102,13 @@ def _local_options(parameters: Parameters, method: str) -> dict[str, Any]:
 
 
 def completed_settings(
-    settings: Settings, parameters: Parameters, start: Start, n_rows: int, n_columns: int
+    settings: Settings, parameters: Parameters, start: Start, n_rows: int, n_columns: int, n_chunks: int = 1
 ) -> Settings:
     """Return the settings with the number of features, and with everything that depends on it."""
     features = parameters.features
     if features == "auto":
         view = ALGORITHMS[settings.algorithm].view
-        features = defaults.default_features(view, start.n_features, n_columns)
+        features = defaults.default_features(view, start.n_features, n_columns, n_chunks)
     options = settings.options
     if parameters.dropout is None and settings.algorithm == "gibbs-ssvi":
         sparse = _sparse_by_choice_of_data(parameters, start.init)
@@ -194,7 +197,10 @@ def look_at(table: Table, parameters: Parameters, resumed: Resumed | None) -> Se
         A saved fit that is to be continued.
     """
     sample = digest_sample(table.rows)
-    settings = first_settings(parameters, table.rows.n_rows, table.rows.n_columns)
+    settings = first_settings(
+        parameters, table.rows.n_rows, table.rows.n_columns, chunks_elsewhere(table.rows)
+    )
+    settings = with_devices(table.rows, settings, parameters.device)
     if resumed is not None and parameters.random_state is None:
         settings = replace(settings, key=resumed.outcome.settings.key)
     if parameters.held_out == "auto":
@@ -222,14 +228,15 @@ def plan_fit(found: Findings, resumed: Resumed | None) -> Plan:
     seen, parameters = found.seen, found.parameters
     visible, scale, sketch, spared = seen.visible
     settings, n_rows, n_columns = seen.settings, visible.n_rows, visible.n_columns
+    n_chunks = chunks_elsewhere(visible)
     if resumed is not None:
         start = resumed.start(parameters, settings)
-        settings = completed_settings(settings, parameters, start, n_rows, n_columns)
+        settings = completed_settings(settings, parameters, start, n_rows, n_columns, n_chunks)
         settings = resumed.checked_settings(settings, scale, n_rows, seen.digest)
         scale, standing = resumed.scale, resumed.standing()
     else:
         start = found.start_of_rows
-        settings = completed_settings(settings, parameters, start, n_rows, n_columns)
+        settings = completed_settings(settings, parameters, start, n_rows, n_columns, n_chunks)
         scale, standing = found.scale_with(start.n_features), Standing()
     return Plan(
         rows=StandardisedRows(found.linked, scale.mean, scale.unit),

@@ -9,11 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bpfa._support.threads import check_jobs
 from bpfa.backends.registry import backend_of, check_device
+from bpfa.cluster.collections import is_collection
 from bpfa.data import AnnDataRows, Batch, StandardisedRows, sequential
 from bpfa.estimator.batching import BatchUse
 from bpfa.estimator.grouping import warn_of_rows_not_saved
 from bpfa.estimator.hidden_entries import HiddenEntries, warn_of_seen_entries
 from bpfa.estimator.inputs import like_input, rows_like_those_of_the_fit
+from bpfa.estimator.lazy import imputed_lazily, scored_lazily
+from bpfa.estimator.remote import refuse_batches
 from bpfa.estimator.transform import BLOCK_ROWS, TransformMixin
 from bpfa.prediction.draws import posterior_draws
 from bpfa.prediction.groups import (
@@ -82,7 +85,7 @@ class PredictionMixin(TransformMixin):
             Observed entries are unchanged. In a column that was constant in the fit, missing entries get the
             constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
             predicted: missing entries and their deviations are NaN. Panels (see `open_rows`) become a frame
-            of pandas with all columns of the fit.
+            of pandas with all columns of the fit. Dask collections stay lazy, with the same chunks.
 
         See Also
         --------
@@ -91,6 +94,9 @@ class PredictionMixin(TransformMixin):
         bpfa.BPFAImputer : A transformer that fills in missing entries.
         """
         check_is_fitted(self)
+        if is_collection(X):
+            refuse_batches(batch, to_batch)
+            return imputed_lazily(self, X, missing, return_std=return_std, n_draws=n_draws)
         rows = rows_like_those_of_the_fit(self, X, missing)
         batches = BatchUse.of(self._outcome.batches, X, batch, rows.n_rows)
         shown_by = batches.moved_to(to_batch)
@@ -112,7 +118,7 @@ class PredictionMixin(TransformMixin):
         filled = like_input(np.concatenate(means), X, rows)
         return (filled, like_input(np.concatenate(stds), X, rows)) if return_std else filled
 
-    def score(self, X: Any, y: Any = None, *, batch: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, batch: Any = None) -> Any:
         """Return the predictive log-likelihood per entry of some entries of X, given the other entries.
 
         For new rows these are a tenth of the entries, chosen at random with a fixed seed, so that they are
@@ -134,7 +140,7 @@ class PredictionMixin(TransformMixin):
         Returns
         -------
         float
-            The higher the better.
+            The higher the better. For a Dask collection it is a Dask array without axes, to be computed.
 
         See Also
         --------
@@ -150,6 +156,10 @@ class PredictionMixin(TransformMixin):
         >>> model.score(new) == model.held_out_score(new).log_likelihood
         True
         """
+        if is_collection(X):
+            check_is_fitted(self)
+            refuse_batches(batch)
+            return scored_lazily(self, X, SCORING_DRAWS)
         score, label = self._score_and_label(X, batch=batch)
         warn_of_seen_entries(label)
         return score.log_likelihood
@@ -202,6 +212,12 @@ class PredictionMixin(TransformMixin):
         """Return a score, and what the scored entries are to the fit."""
         check_is_fitted(self)
         hidden = self._hidden_entries(X, held_out, batch)
+        scores = self._scores_of(hidden, n_draws)
+        hidden.check_some()
+        return HeldOutScore.over(scores), hidden.label
+
+    def _scores_of(self, hidden: HiddenEntries, n_draws: int) -> list[HeldOutScore]:
+        """Return the scores of blocks of rows."""
         scores, log_scale = [], np.log(self.scale_)
         algorithm, groups = self._algorithm(), self._group_predictor()
         for block, truth, mask in hidden.blocks(BLOCK_ROWS, self._unit):
@@ -214,7 +230,7 @@ class PredictionMixin(TransformMixin):
             units = (mask @ log_scale).sum() + mask.sum(axis=1) @ np.log(hidden.scales(block.ids))
             units = units / max(score.n_entries, 1)
             scores.append(score._replace(log_likelihood=score.log_likelihood - units))
-        return HeldOutScore.over(scores), hidden.label
+        return scores
 
     def annotate(
         self,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
 from bpfa.data import ArrayRows, ShuffledEpochs, StandardisedRows, sample_ids
+from bpfa.data.remote import RemoteRows, origin_of
 from bpfa.data.transposed import MOST_ENTRIES
 from bpfa.estimator.findings import Findings, unscaled
 from bpfa.estimator.parameters import SPARSE
@@ -75,7 +76,8 @@ def chosen_side(found: Findings, resumed: Resumed | None) -> str:
     may_be_columns = (
         rows.n_columns > rows.n_rows >= FEWEST_ROWS and rows.n_rows * rows.n_columns <= MOST_ENTRIES
     )
-    if not may_be_columns or parameters.algorithm == "gibbs":
+    elsewhere = isinstance(origin_of(rows), RemoteRows)
+    if not may_be_columns or elsewhere or parameters.algorithm == "gibbs":
         return "rows"
     part = _part(found)
     scores = {side: _score(side, part, found) for side in SPARSE}

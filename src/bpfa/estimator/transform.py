@@ -15,9 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from bpfa._support.checks import Array, check_integer
 from bpfa._support.philox import Stream
 from bpfa.backends.registry import array_like, check_device
+from bpfa.cluster.collections import is_collection
 from bpfa.data import Batch, StandardisedRows, sequential
 from bpfa.estimator.batching import BatchUse
 from bpfa.estimator.inputs import rows_like_those_of_the_fit
+from bpfa.estimator.lazy import transformed_lazily
+from bpfa.estimator.remote import refuse_batches
 from bpfa.fitting.run import Outcome
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.inference.settings import Settings
@@ -109,7 +112,8 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
             A weight is zero if the row uses the feature with a probability below 1/1000, or below 1/2 if the
-            model was fitted with `prefer="balance"` or "readability".
+            model was fitted with `prefer="balance"` or "readability". For a Dask collection the result is a
+            lazy one with the same chunks.
 
         See Also
         --------
@@ -117,6 +121,9 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         bpfa.BPFA.impute : Fill in missing entries.
         """
         check_is_fitted(self)
+        if is_collection(X):
+            refuse_batches(batch)
+            return transformed_lazily(self, X, missing)
         source = rows_like_those_of_the_fit(self, X, missing)
         batches = BatchUse.of(self._outcome.batches, X, batch, source.n_rows)
         rows = StandardisedRows(batches.rows(source), self.mean_, self._unit)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bpfa.data import sample_ids
 from bpfa.data.batches import BatchEffects
+from bpfa.data.remote import RowsLostError
 from bpfa.data.scaling import Scale
 from bpfa.data.sketch import EntrySketch
 from bpfa.fitting.checkpoint import Checkpoint, Clock, Saver
@@ -99,8 +100,9 @@ def run(
     Returns
     -------
     Outcome
-        An interrupt (Ctrl-C) or a number that is not finite ends the run. The outcome is then that of the
-        last good step, and its `error` is the exception. If no step was completed, the exception is raised.
+        An interrupt (Ctrl-C), a number that is not finite, or rows that cannot be reached any more end the
+        run. The outcome is then that of the last good step, and its `error` is the exception. If no step was
+        completed, the exception is raised.
     """
     training = _Training(plan)
     saver = None if save is None else Saver(save, "" if checkpoint is None else checkpoint.path)
@@ -114,7 +116,7 @@ def run(
                     saver.while_running(training.outcome())
                     clock.saved(progress.step)
             training.check_finite()
-        except (KeyboardInterrupt, NonFiniteError) as caught:
+        except (KeyboardInterrupt, NonFiniteError, RowsLostError) as caught:
             if training.step == plan.standing.step:
                 raise
             error = caught

@@ -19,6 +19,7 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
+from bpfa.cluster.collections import is_collection
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.estimator.kept import continued, on_device
@@ -28,11 +29,13 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
-from bpfa.images.noise import channel_noise, choose_noise, warn_of_correlation
+from bpfa.images.lazy import restored_lazily
+from bpfa.images.noise import channel_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
+from bpfa.images.units import in_units_of_the_model
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
 __all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
@@ -47,8 +50,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     Parameters
     ----------
     image : array-like of integers, floating-point numbers or booleans
-        Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
-        masked array masks. Booleans are treated as zeros and ones.
+        Height x width, with further axes as named below. A Dask array with slices (`stack_axis`) is learned
+        from and restored on the workers of the current client, and the result is lazy. NaN is a missing
+        pixel, and so is every entry that a masked array masks. Booleans are treated as zeros and ones.
     mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
         used as they are. It has the shape of the image, or that shape without the channels. It can also be a
@@ -149,10 +153,12 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, dtype('float64'))
     """
     chosen = RestorationOptions.of("inpaint", options)
+    if is_collection(image):
+        return restored_lazily(inpaint, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
-    canvas = _in_units_of_the_model(canvas, chosen)
+    canvas = in_units_of_the_model(canvas, chosen)
     result = _restored(canvas, chosen, noisy=canvas.stabiliser is not None)
     return replace(
         result,
@@ -209,25 +215,12 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, True)
     """
     chosen = RestorationOptions.of("denoise", options)
+    if is_collection(image):
+        return restored_lazily(denoise, image, mask, chosen)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
-    canvas = _in_units_of_the_model(canvas, chosen)
+    canvas = in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
-
-
-def _in_units_of_the_model(canvas: Canvas, options: RestorationOptions) -> Canvas:
-    """Bring the noise of counts to the same variance everywhere, and the pixels to the units of a kept model.
-
-    If there is neither, the picture stays as it is.
-    """
-    if options.model is not None:
-        return PictureForm.of_model(options.model).canvas(canvas)
-    if options.noise_model == "gaussian" and options.gain is None and options.read_noise is None:
-        return canvas
-    noise = choose_noise(
-        canvas.pixels(), canvas.observed, options.noise_model, options.gain, options.read_noise
-    )
-    return canvas.stabilised(noise)
 
 
 def _restored(canvas: Canvas, options: RestorationOptions, *, noisy: bool) -> ImageResult:

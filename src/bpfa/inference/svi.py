@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from bpfa._support.checks import check_instance
 from bpfa._support.philox import Stream
 from bpfa.backends.protocol import PlacedPosterior, Step, Workspace
-from bpfa.data import Rows
+from bpfa.data import Rows, as_source
+from bpfa.data.remote import RemoteRows, RowsLostError, origin_of
 from bpfa.data.visits import Visits
 from bpfa.inference.algorithms import Algorithm
 from bpfa.inference.progress import NonFiniteError, Progress, step_numbers
@@ -41,6 +42,8 @@ def svi_step(
     try:
         this_step = Step(algorithm, step, rho, stream)
         return (workspace or Workspace()).step(_posterior_after, posterior, batch, this_step)
+    except RowsLostError:
+        raise
     except ValueError as error:
         # A posterior refuses natural parameters that are not finite, or not positive where they must be.
         raise NonFiniteError(step, posterior.host(), str(error)) from error
@@ -104,11 +107,11 @@ def svi(
     check_instance("algorithm", algorithm, Algorithm)
     _check_posterior(posterior, rows, visits)
     seconds = 0.0
-    with algorithm.backend.workspace(algorithm.device, algorithm.local) as workspace:
+    with _workspace(rows, algorithm, visits) as workspace:
         state = workspace.place_posterior(posterior)
         placed = workspace.place_rows(rows) if visits.repeated else rows
         # The batches are closed together with this generator, so that nothing continues to read ahead.
-        with closing(visits.batches(placed, first_step)) as batches:
+        with closing(workspace.batches(visits, placed, first_step)) as batches:
             for step in steps:
                 started, rho = time.perf_counter(), schedule(step)
                 batch = next(batches, None)
@@ -119,6 +122,14 @@ def svi(
                 )
                 seconds += time.perf_counter() - started
                 yield Progress(step, visits.epochs(rows, step), seconds, rho, state)
+
+
+def _workspace(rows: Rows, algorithm: Algorithm, visits: Visits) -> AbstractContextManager[Workspace]:
+    """Return where a run takes place: on the device of the algorithm, or where the rows are."""
+    origin = origin_of(rows)
+    if visits.repeated and isinstance(origin, RemoteRows):
+        return origin.workspace(as_source("rows", rows), algorithm, visits)
+    return algorithm.backend.workspace(algorithm.device, algorithm.local)
 
 
 def _check_posterior(posterior: GlobalPosterior, rows: Rows, visits: Visits) -> None:

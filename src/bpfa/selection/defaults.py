@@ -23,6 +23,8 @@ MAX_FEATURES = 256
 # The largest size in bytes of the precision matrices of joint features. The time of their factorisation grows
 # with it.
 JOINT_BYTES = 64 * 2**20
+# The same if they are sent from machine to machine in every step.
+SENT_JOINT_BYTES = 4 * 2**20
 # The sparse start with more features than columns is for tables in which each feature occurs in few rows. Its
 # number of features is limited, because the time of a step grows with the cube of that number:
 FEATURES_PER_COLUMN, MAX_SPARSE_FEATURES = 2, 128
@@ -37,8 +39,8 @@ SPARSE_DROPOUT = 0.1
 # fewer than the least. Among 1,000 entries, a coverage of 95 % has a standard error of 0.7 %, and among 4,000
 # of 0.35 %, if the entries are independent. benchmarks/held_out.py shows what it costs to do without them.
 HELD_OUT_SHARE, LEAST_HELD_OUT, MOST_HELD_OUT = 0.01, 1000, 4000
-# Rows of a step.
-BATCH_SIZE = 1024
+# Rows of a step, and how many times as many there are at most if rows are on several machines.
+BATCH_SIZE, MOST_BATCHES = 1024, 64
 # Sweeps of the uncollapsed Gibbs sampler.
 SWEEPS = 100
 # A fit has this many epochs, but at least a number of steps that depends on its start: few from principal
@@ -122,9 +124,17 @@ def start_is_tried(n_rows: int, n_factors: int, n_columns: int) -> bool:
     return n_rows >= SPARSE_MIN_ROWS and tried
 
 
-def default_batch_size(n_rows: int) -> int:
-    """Return 1024, or all rows if there are fewer."""
-    return min(n_rows, BATCH_SIZE)
+def default_batch_size(n_rows: int, n_chunks: int = 1) -> int:
+    """Return 1024 rows for each of the first 64 chunks, or all rows if there are fewer.
+
+    Rows in several chunks are on several machines, each of which needs enough rows in a step.
+
+    Examples
+    --------
+    >>> default_batch_size(10**6), default_batch_size(10**6, n_chunks=8), default_batch_size(500)
+    (1024, 8192, 500)
+    """
+    return min(n_rows, BATCH_SIZE * min(n_chunks, MOST_BATCHES))
 
 
 def default_steps(n_rows: int, batch_size: int, fewest: int) -> int:
@@ -150,7 +160,10 @@ def column_steps(n_columns: int, batch_size: int, *, rotated: bool) -> int:
     return min(PRINCIPAL_STEPS, ROTATED_COLUMN_EPOCHS * -(-n_columns // batch_size))
 
 
-def default_features(view: str, n_components: int, n_columns: int) -> str:
-    """Return "joint" if the algorithm sees draws and the matrices are small enough, else "factorised"."""
-    fits = 8 * n_columns * n_components**2 <= JOINT_BYTES
+def default_features(view: str, n_components: int, n_columns: int, n_chunks: int = 1) -> str:
+    """Return "joint" if the algorithm sees draws and the matrices are small enough, else "factorised".
+
+    Matrices of rows in several chunks are sent from machine to machine in every step, and must be smaller.
+    """
+    fits = 8 * n_columns * n_components**2 <= (JOINT_BYTES if n_chunks == 1 else SENT_JOINT_BYTES)
     return "joint" if view == "sampled" and fits else "factorised"

@@ -1,0 +1,296 @@
+"""Fits on the workers of a local Dask cluster: `python -m benchmarks.cluster`.
+
+Without arguments: what a step costs beside its rows, and how many times as fast two workers are as one, with
+256 features and 64 columns, workers of one thread each, and clusters that take turns. `--disk GB` writes rows
+to a Zarr array and fits them for an epoch, and prints the largest memory of every process. `--plan` fits a
+model of a step to measurements with one to four workers, and prints what it predicts for more of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bpfa import BPFA, open_rows
+from experiments import Array
+from experiments.markdown import table
+
+K, D = 256, 64
+BATCHES = (16_384, 65_536)
+# The fewest rows of a worker in a step, for the time that a step takes beside its rows.
+FEW = 512
+STEPS, ROUNDS, WARM_STEPS = 12, 3, 3
+# To how many others the client and every worker pass a step on, as in `bpfa.cluster.sharing`.
+FAN_OUT = 8
+SETTINGS: dict[str, Any] = {
+    "features": "factorised",
+    "standardize": False,
+    "noise": "shared",
+    "init": "random",
+    "held_out": 0.0,
+    "groups": False,
+    "random_state": 0,
+    "device": "cpu",
+}
+
+
+@contextmanager
+def workers(n: int, memory: str = "auto") -> Iterator[Any]:
+    """Start n worker processes of one thread, and yield a client that is not the current one."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=n,
+        memory_limit=memory,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        silence_logs=logging.ERROR,
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def rows(n: int) -> Array:
+    """Return rows of noise, a fifth of which is observed: as in patches of an undersampled picture."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(n, D)).astype(np.float32)
+    values[rng.random(values.shape) < 0.8] = np.nan
+    return values
+
+
+def step_milliseconds(X: Any, batch_size: int, *, client: Any = None, n_steps: int = STEPS) -> float:
+    """Return the median time of a step of a fit, without the first ones."""
+    moments: list[float] = []
+    model = BPFA(
+        K,
+        batch_size=batch_size,
+        max_steps=n_steps + WARM_STEPS,
+        n_jobs=1,
+        **SETTINGS,
+    )
+    model.fit(X, client=client, callbacks=[lambda progress, history: moments.append(time.perf_counter())])
+    return 1e3 * float(np.median(np.diff(moments)[WARM_STEPS - 1 :]))
+
+
+def persisted(client: Any, values: Array, n_chunks: int) -> Any:
+    """Return rows in chunks that the workers hold."""
+    import dask.array
+
+    return client.persist(dask.array.from_array(values, chunks=(-(-len(values) // n_chunks), D)))
+
+
+def measure_speed() -> None:
+    """Print the overhead of a step, and how many times as fast two workers are as one."""
+    values = rows(2 * max(BATCHES))
+    times: dict[tuple[str, int], list[float]] = {}
+    with ExitStack() as stack:
+        clients = {n: stack.enter_context(workers(n)) for n in (1, 2)}
+        lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
+        for _ in range(ROUNDS):
+            # The contestants take turns, so that whatever else the machine does meets all of them.
+            found = step_milliseconds(values[: 8 * FEW], FEW, n_steps=3 * STEPS)
+            times.setdefault(("no Dask", FEW), []).append(found)
+            for n, client in clients.items():
+                name = f"{n} worker{'s' * (n > 1)}"
+                for batch_size in (n * FEW, *BATCHES):
+                    n_steps = STEPS if batch_size in BATCHES else 3 * STEPS
+                    found = step_milliseconds(lazy[n], batch_size, client=client, n_steps=n_steps)
+                    times.setdefault((name, batch_size), []).append(found)
+    median = {key: float(np.median(found)) for key, found in times.items()}
+    lines = [
+        [name, f"{batch_size:,}", f"{median[name, batch_size]:.1f}", f"{min(found):.1f}", f"{max(found):.1f}"]
+        for (name, batch_size), found in times.items()
+    ]
+    print(table(["", "rows of a step", "ms", "fastest", "slowest"], lines))
+    for n in (1, 2):
+        name = f"{n} worker{'s' * (n > 1)}"
+        # With as many rows for every worker as the step without Dask has, what differs is the cost of Dask.
+        overhead = median[name, n * FEW] - median["no Dask", FEW]
+        print(f"a step costs {overhead:.1f} ms more with {name} than without Dask, beside its rows")
+    for batch_size in BATCHES:
+        ratio = median["1 worker", batch_size] / median["2 workers", batch_size]
+        print(f"two workers are {ratio:.2f} times as fast as one with batches of {batch_size:,} rows")
+
+
+class MemoryWatch:
+    """Notes the largest memory of this process and of all its children while it is open."""
+
+    def __init__(self) -> None:
+        self.largest: dict[int, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        import psutil
+
+        this = psutil.Process()
+        while not self._stop.wait(0.2):
+            for process in [this, *this.children(recursive=True)]:
+                try:
+                    used = process.memory_info().rss / 1e9
+                except psutil.Error:
+                    continue
+                self.largest[process.pid] = max(used, self.largest.get(process.pid, 0.0))
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def written(path: Path, gigabytes: float) -> None:
+    """Write rows of noise, in single precision and without compression, to a Zarr array."""
+    import zarr
+
+    block, n_rows = rows(65_536), int(gigabytes * 1e9 / (4 * D))
+    array = zarr.create_array(path, shape=(n_rows, D), chunks=(16_384, D), dtype="float32", compressors=None)
+    for start in range(0, n_rows, len(block)):
+        array[start : start + len(block)] = block[: min(len(block), n_rows - start)]
+
+
+def measure_memory(gigabytes: float, folder: Path | None, n_features: int) -> None:
+    """Print how long an epoch over rows on disk takes, and the largest memory of every process."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        began = time.perf_counter()
+        written(place / "rows.zarr", gigabytes)
+        print(f"{gigabytes:g} GB written in {time.perf_counter() - began:.0f} s", flush=True)
+        source = open_rows(place / "rows.zarr")
+        with workers(2, memory="2GB") as client, MemoryWatch() as watch:
+            began = time.perf_counter()
+            model = BPFA(n_features, batch_size=65_536, max_epochs=1, **SETTINGS)
+            model.fit(source, client=client)
+            seconds = time.perf_counter() - began
+        print(
+            f"an epoch over {source.n_rows:,} rows ({gigabytes:g} GB) with {n_features} features: "
+            f"{seconds:.0f} s, {source.n_rows / seconds:,.0f} rows a second, {model.n_steps_} steps"
+        )
+        largest = sorted(watch.largest.values(), reverse=True)
+        print("largest memory of each process, GB: " + ", ".join(f"{used:.2f}" for used in largest))
+    finally:
+        shutil.rmtree(place)
+
+
+def levels(n_workers: int) -> int:
+    """Return how many times a step is passed on until it reaches everyone."""
+    return max(1, math.ceil(math.log(n_workers, FAN_OUT) - 1e-9))
+
+
+def terms(n_workers: int, batch_size: int, n_cores: float) -> list[float]:
+    """Return what the parameters of the model of a step are multiplied with.
+
+    A step takes a + m messages + c rows: a is what it costs in any case (the draw of the globals, the step of
+    the posterior, a message to and fro), m is the cost of one more worker that somebody has to be sent the
+    view and to add up the sums of, on every level of the tree, and c is the time of a row, of which all
+    workers together make as many at a time as there are cores.
+    """
+    messages = levels(n_workers) * min(n_workers, FAN_OUT)
+    return [1.0, messages, batch_size / min(n_workers, n_cores)]
+
+
+def measure_plan() -> None:
+    """Print a model of a step, how well it predicts unseen steps, and what it predicts for more workers."""
+    import os
+
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    batches, values = (2048, 8192, 32_768), rows(2 * 65_536)
+    found: dict[tuple[int, int], list[float]] = {}
+    with ExitStack() as stack:
+        clients = {n: stack.enter_context(workers(n)) for n in (1, 2, 3, 4)}
+        lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
+        for _ in range(ROUNDS):
+            for n, client in clients.items():
+                for batch_size in (*batches, *((65_536,) if n == 2 else ())):
+                    milliseconds = step_milliseconds(lazy[n], batch_size, client=client, n_steps=8)
+                    found.setdefault((n, batch_size), []).append(milliseconds)
+    times = {key: float(np.median(several)) for key, several in found.items()}
+    # The largest batch on two workers, and the middle one on four, are not fitted but predicted.
+    unseen = [(2, 65_536), (4, 8192)]
+    fitted = [key for key in times if key not in unseen]
+    design = np.array([terms(*key, n_cores) for key in fitted])
+    target = np.array([times[key] for key in fitted])
+    # Relative errors count, so that small steps matter as much as large ones.
+    parameters = np.linalg.lstsq(design / target[:, None], np.ones(len(target)), rcond=None)[0]
+    a, m, c = np.maximum(parameters, 0.0)
+    print(f"a step takes {a:.2f} ms + {m:.2f} ms a message + {1e3 * c:.2f} us a row")
+    lines = [
+        [
+            str(n),
+            f"{batch_size:,}",
+            f"{times[n, batch_size]:.1f}",
+            f"{np.dot(terms(n, batch_size, n_cores), (a, m, c)):.1f}",
+            "" if (n, batch_size) in fitted else "not fitted",
+        ]
+        for n, batch_size in sorted(times)
+    ]
+    print(table(["workers", "rows of a step", "measured, ms", "model, ms", ""], lines))
+    print(
+        table(
+            [
+                "workers",
+                "rows of a step",
+                "rows a second",
+                "efficiency",
+                "most beside the rows",
+                "rows of a step for 80 %",
+                "epoch of 1e8 rows",
+                "epoch of 1e9 rows",
+            ],
+            [_predicted(n, a, m, c) for n in (10, 100, 1000)],
+        )
+    )
+
+
+def _predicted(n_workers: int, a: float, m: float, c: float) -> list[str]:
+    """Return what the model predicts for workers of one core each, at 4,096 rows a worker."""
+    batch_size, messages = 4096 * n_workers, terms(n_workers, 1, n_workers)[1]
+    milliseconds = a + m * messages + c * batch_size / n_workers
+    rate = 1e3 * batch_size / milliseconds
+    efficiency = (c * batch_size / n_workers) / milliseconds
+    enough = 4 * (a + m * messages) / c * n_workers
+    largest = "messages" if m * messages > a else "the client"
+    hours = [f"{n_rows / rate / 60:.1f} min" for n_rows in (1e8, 1e9)]
+    return [
+        f"{n_workers:,}",
+        f"{batch_size:,}",
+        f"{rate:,.0f}",
+        f"{efficiency:.0%}",
+        f"{largest} ({max(m * messages, a):.1f} ms)",
+        f"{enough:,.0f}",
+        *hours,
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--plan", action="store_true", help="a model of a step, and what it predicts")
+    parser.add_argument("--disk", type=float, metavar="GB", help="fit so many gigabytes of rows on disk")
+    parser.add_argument("--folder", type=Path, help="where these are written")
+    parser.add_argument("--features", type=int, default=16, help="features of the fit of rows on disk (16)")
+    arguments = parser.parse_args()
+    if arguments.disk:
+        measure_memory(arguments.disk, arguments.folder, arguments.features)
+    elif arguments.plan:
+        measure_plan()
+    else:
+        measure_speed()
+
+
+if __name__ == "__main__":
+    main()
