@@ -6,7 +6,6 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +13,16 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import check_choice, check_integer, check_number
 from bpfa.estimator import BPFA
+from bpfa.images.canvas import Canvas
+from bpfa.images.defaults import default_patch_size
 from bpfa.images.kept import DECIDED
+from bpfa.images.latest import LatestFrame
+from bpfa.images.live import LiveModel
 from bpfa.images.masks import checked_positions
+from bpfa.images.options import RestorationOptions
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
+from bpfa.images.scene import FrameSteps, SceneWatch
 
 __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 
@@ -25,6 +30,11 @@ __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 LEARN, FORGETTING = 8, 0.1
 # Draws from the posterior behind a frame. A picture has more of them, but nobody waits for it.
 N_DRAWS = 4
+# Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
+# memory of a processor.
+WIDEST = 12
+TASKS = {"inpaint": inpaint, "denoise": denoise}
+OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 # Number of frames whose times are remembered.
 REMEMBERED = 1000
 
@@ -52,7 +62,14 @@ class FrameRestorer:
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
     further frame the dictionary learns for a few steps, and forgets slowly, so that it follows a scene that
-    changes. Groups of like patches take longer than a frame lasts, and are off unless asked for.
+    drifts. If the patches of a frame fit much worse than those of the frames before, the scene has changed,
+    and the steps on the next frames are as large as those of a new fit. Groups of like patches take longer
+    than a frame lasts, and are off unless asked for.
+
+    On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
+    between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
+    only what is asked for comes out. This holds unless groups refine the frames, the noise is that of
+    counts, or there are callbacks: frames are then restored on the GPU like any other picture.
 
     Parameters
     ----------
@@ -64,13 +81,15 @@ class FrameRestorer:
         Number of training steps with each frame after the first; 0 leaves the dictionary as it is.
     forgetting : float
         Least size of these steps: what was learned more than about 1 / forgetting steps ago is forgotten.
+    follow_changes : bool
+        Whether the steps are larger after a change of the scene.
+    output : {"both", "image", "std"}
+        What results contain; the rest is None.
+    to_host : bool
+        False leaves the arrays of results on the GPU, as arrays of CuPy.
     **options
-        All further options are those of `inpaint`. Here, `refine` is None and `n_draws` is 4 by default.
-
-    Attributes
-    ----------
-    model : BPFA or None
-        The present model.
+        All further options are those of `inpaint`. Here, `refine` is None and `n_draws` is 4 by default, and
+        patches are at most 12 pixels wide unless `patch_size` says otherwise.
 
     Examples
     --------
@@ -101,17 +120,38 @@ class FrameRestorer:
         task: str = "inpaint",
         learn: int = LEARN,
         forgetting: float = FORGETTING,
+        follow_changes: bool = True,
+        output: str = "both",
+        to_host: bool = True,
         **options: Any,
     ) -> None:
-        self.model = model
         self.task = check_choice("task", task, ("inpaint", "denoise"))
         self.learn = check_integer("learn", learn, low=0)
         self.forgetting = check_number("forgetting", forgetting, low=0.0, high=1.0)
-        self._options = {"refine": None, "n_draws": N_DRAWS} | options
+        self.follow_changes = follow_changes
+        self.output = check_choice("output", output, tuple(OUTPUTS))
+        self.to_host = to_host
+        given: Any = {"refine": None, "n_draws": N_DRAWS} | options
+        # Wrong options are found out now, and not with the first frame.
+        RestorationOptions.of("FrameRestorer", given)
+        self._options = given
+        self._model = model
+        self._live: LiveModel | None = None
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
+        self._watch = SceneWatch(self.forgetting)
         self._scan: _PartialScan | None = None
         self._seconds: deque[float] = deque(maxlen=REMEMBERED)
         self._n_restored = self._n_skipped = self._n_refused = 0
+
+    @property
+    def model(self) -> BPFA | None:
+        """The present model, in the memory of the host; None before the first frame."""
+        return self._model if self._live is None else self._live.model()
+
+    @property
+    def n_changes(self) -> int:
+        """How often the scene has changed."""
+        return self._watch.n_changes
 
     @property
     def latency(self) -> Latency:
@@ -137,9 +177,6 @@ class FrameRestorer:
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self.learn)
-        # A frame that cannot be restored leaves everything as it was.
-        self.model = result.model
-        self._form = np.shape(frame), np.asarray(frame).dtype
         self._n_restored += 1
         self._seconds.append(time.perf_counter() - began)
         return result
@@ -182,10 +219,7 @@ class FrameRestorer:
         ImageResult
         """
         scan = self._present_scan("so_far")
-        result = self._restored(scan.values, scan.missing, 0)
-        # The first dictionary is kept, so that the next look at the frame is quick.
-        self.model = result.model
-        return result
+        return self._restored(scan.values, scan.missing, 0)
 
     def finish(self) -> ImageResult:
         """Return the frame that was scanned, restored after learning from it, and end the scan.
@@ -215,7 +249,7 @@ class FrameRestorer:
         ------
         ImageResult
         """
-        slot = _LatestFrame(frames)
+        slot = LatestFrame(frames)
         for item in slot:
             self._n_skipped = self._n_skipped + slot.take_skipped()
             frame, mask = item if isinstance(item, tuple) else (item, None)
@@ -228,25 +262,89 @@ class FrameRestorer:
             yield result
 
     def _restored(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
-        """Restore a frame by the present model, or by a new one if there is none."""
-        form = np.shape(frame), np.asarray(frame).dtype
+        """Restore a frame by the present model, or by a new one if there is none.
+
+        A frame that cannot be restored leaves everything as it was.
+        """
+        array = frame if hasattr(frame, "dtype") and hasattr(frame, "shape") else np.asarray(frame)
+        form = tuple(array.shape), np.dtype(array.dtype)
         if self._form is not None and form != self._form:
             raise ValueError(
                 f"frame: {form[1]} of shape {form[0]}; expected {self._form[1]} of shape {self._form[0]}, as "
                 "the frames before"
             )
-        restore = {"inpaint": inpaint, "denoise": denoise}[self.task]
-        if self.model is None:
-            return restore(frame, mask, **self._options)
-        kept = {name: value for name, value in self._options.items() if name not in (*DECIDED, "patch_size")}
-        return restore(
-            frame,
-            mask,
-            model=self.model,
-            update=n_steps,
-            forgetting=self.forgetting if n_steps else 0.0,
-            **kept,
-        )
+        result = self._first(array, mask) if self._model is None else self._next(array, mask, n_steps)
+        self._form = form
+        if self._live is None:
+            for unwanted in {"image", "std"} - set(OUTPUTS[self.output]):
+                object.__setattr__(result, unwanted, None)
+        return result
+
+    def _first(self, frame: Any, mask: Any) -> ImageResult:
+        """Fit a model to the first frame and restore it."""
+        options: dict[str, Any] = dict(self._options)
+        if options.get("patch_size") is None:
+            axes = {name: options.get(name) for name in ("channel_axis", "stack_axis")}
+            observed = Canvas.of(frame, mask, **axes).observed
+            _, height, width, n_channels = observed.shape
+            usual = default_patch_size(height, width, n_channels, float(observed.mean()))
+            options["patch_size"] = min(WIDEST, usual)
+        result = TASKS[self.task](frame, mask, **options)
+        self._model = result.model
+        self._live = self._on_device(frame)
+        # The GPU restores the frame again, so that all results are where the user wants them.
+        return result if self._live is None else self._next(frame, mask, 0)
+
+    def _next(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+        """Restore a frame by the present model after learning from it."""
+        if self._live is None and self._form is None:
+            self._live = self._on_device(frame)
+        least = self._watch.least_step(n_steps) if self.follow_changes else self.forgetting
+        if self._live is None:
+            result, steps = self._next_picture(frame, mask, n_steps, least)
+        else:
+            result, steps = self._live.restore(
+                frame,
+                mask,
+                n_steps=n_steps,
+                least_step=least,
+                wanted=OUTPUTS[self.output],
+                to_host=self.to_host,
+            )
+        if n_steps:
+            self._watch.see(steps)
+        return result
+
+    def _next_picture(
+        self, frame: Any, mask: Any, n_steps: int, least_step: float
+    ) -> tuple[ImageResult, FrameSteps]:
+        """Restore a frame like any other picture."""
+        assert self._model is not None
+        before = self._model.posterior_.noise_std
+        options: dict[str, Any] = self._kept_options()
+        options |= {"update": n_steps, "forgetting": least_step if n_steps else 0.0}
+        result = TASKS[self.task](frame, mask, model=self._model, **options)
+        self._model = result.model
+        history = result.model.history_
+        first = len(history["step"]) - n_steps
+        noise = [before**2, *(history["noise_std"][first:] ** 2).tolist()]
+        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0)
+
+    def _kept_options(self) -> Any:
+        """Return the options that a kept model has not decided."""
+        return {name: value for name, value in self._options.items() if name not in (*DECIDED, "patch_size")}
+
+    def _on_device(self, frame: Any) -> LiveModel | None:
+        """Return the model on a device that keeps everything between frames, if there is such a device."""
+        assert self._model is not None
+        options = RestorationOptions.of("FrameRestorer", self._kept_options())
+        live = LiveModel.of(self._model, frame, options, keeps_observed=self.task == "inpaint")
+        if live is None and not self.to_host:
+            raise ValueError(
+                "to_host=False: the frames are not kept on a GPU; expected device='cuda' without groups, "
+                "callbacks and noise of counts, or to_host=True"
+            )
+        return live
 
     def _present_scan(self, method: str) -> _PartialScan:
         if self._scan is None:
@@ -259,55 +357,3 @@ class _PartialScan(NamedTuple):
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
-
-
-class _LatestFrame:
-    """The latest of the frames that a thread reads; those that nobody fetched in time are skipped."""
-
-    def __init__(self, frames: Iterable[Any]) -> None:
-        self._changed = Condition()
-        self._waiting: deque[Any] = deque()
-        self._n_skipped, self._ended, self._wanted = 0, False, True
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._read, args=(iter(frames),), daemon=True)
-        self._thread.start()
-
-    def take_skipped(self) -> int:
-        """Return how many frames were skipped since the last call."""
-        with self._changed:
-            n, self._n_skipped = self._n_skipped, 0
-        return n
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._waiting or self._ended)
-                    if not self._waiting:
-                        break
-                    item = self._waiting.popleft()
-                yield item
-        finally:
-            with self._changed:
-                self._wanted = False
-        if self._error is not None:
-            raise self._error
-
-    def _read(self, frames: Iterator[Any]) -> None:
-        """Read all frames; the newest replaces one that is still waiting."""
-        try:
-            for frame in frames:
-                with self._changed:
-                    if not self._wanted:
-                        return
-                    if self._waiting:
-                        self._waiting.clear()
-                        self._n_skipped += 1
-                    self._waiting.append(frame)
-                    self._changed.notify()
-        except BaseException as error:  # It is raised again in the thread of the user.
-            self._error = error
-        finally:
-            with self._changed:
-                self._ended = True
-                self._changed.notify()

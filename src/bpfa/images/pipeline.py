@@ -34,7 +34,15 @@ from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
-__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
+__all__ = [
+    "denoise",
+    "fit_patches",
+    "image_result",
+    "inpaint",
+    "patch_algorithm",
+    "refine_by_groups",
+    "restore_from_model",
+]
 
 
 @takes_options
@@ -293,7 +301,7 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
     >>> restore_from_model(canvas, plan, fit_patches(canvas, plan)).mean.shape
     (1, 12, 10, 1)
     """
-    algorithm = _patch_algorithm(model)
+    algorithm = patch_algorithm(model)
     return restore_canvas(
         canvas,
         plan.patch_size,
@@ -361,7 +369,7 @@ def refine_by_groups(
     return refined
 
 
-def _patch_algorithm(model: BPFA) -> Algorithm:
+def patch_algorithm(model: BPFA) -> Algorithm:
     """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
     settings = model.settings_
     if ALGORITHMS[settings.algorithm].method == "Gibbs":

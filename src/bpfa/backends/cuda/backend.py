@@ -15,11 +15,13 @@ from bpfa.backends.cpu.collapsed import add_draws
 from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
+from bpfa.backends.cuda.frames import PIXELS, CudaFrames
 from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.rows import rows_on_device
+from bpfa.backends.frames import FrameDevice, FrameForm
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
 from bpfa.backends.row_groups import RowGroupKernels
@@ -125,8 +127,19 @@ class CudaBackend(Backend):
         self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
     ) -> Restored | None:
         """Predict all patches and average them on the GPU, if z is drawn given a draw of the globals."""
-        local = algorithm.local
-        drawn = isinstance(local, Gibbs) and algorithm.view == "sampled"
-        if not (drawn and isinstance(posterior, GlobalPosterior)):
+        if not (_draws_z(algorithm) and isinstance(posterior, GlobalPosterior)):
             return None
-        return pictures.restore_patches(rows, posterior, local, n_draws=n_draws, stream=stream)
+        return pictures.restore_patches(rows, posterior, algorithm.local, n_draws=n_draws, stream=stream)
+
+    def frames(
+        self, form: FrameForm, algorithm: Any, n_features: int, *, n_draws: int, stream: Stream
+    ) -> FrameDevice | None:
+        """Return memory and kernels for frames, if z is drawn given a draw of the globals."""
+        if not _draws_z(algorithm) or form.dtype.newbyteorder("=").name not in PIXELS:
+            return None
+        return CudaFrames(form, algorithm.local, n_features, n_draws, stream)
+
+
+def _draws_z(algorithm: Any) -> bool:
+    """Return whether an algorithm draws z given a draw of the globals, as the kernels for pictures do."""
+    return isinstance(algorithm.local, Gibbs) and algorithm.view == "sampled"
