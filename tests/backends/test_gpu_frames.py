@@ -1,4 +1,4 @@
-"""Frames on a GPU that keeps its memory and graphs between them: the results of the ordinary way, to rounding."""
+"""Frames on a GPU that keeps memory and graphs between them: the results of the ordinary way, to rounding."""
 
 import gc
 
@@ -110,7 +110,9 @@ def test_the_first_steps_are_those_of_the_ordinary_way(ordinary, model):
     theirs.restore(picture, scan(1))
     mine, other = ours.model.posterior_, theirs.model.posterior_
     np.testing.assert_allclose(mine.a, other.a, rtol=0.02, atol=2.0)
-    np.testing.assert_allclose(mine.features.mu, other.features.mu, atol=0.02 * np.abs(other.features.mu).max())
+    np.testing.assert_allclose(
+        mine.features.mu, other.features.mu, atol=0.02 * np.abs(other.features.mu).max()
+    )
 
 
 @pytest.mark.parametrize("doses", [(0.1, 0.6, 0.25, 0.9, 0.1), (0.4, 1.0, 0.4, 1.0, 1.0)])
@@ -131,7 +133,9 @@ def test_nan_is_missing_and_positions_are_scans(ordinary, model):
     assert_nearly_equal(*(r.restore(hidden) for r in (ours, theirs)), scene())
 
 
-@pytest.mark.parametrize(("axes", "order"), [({"channel_axis": -1}, (0, 1, 2)), ({"channel_axis": 0}, (2, 0, 1))])
+@pytest.mark.parametrize(
+    ("axes", "order"), [({"channel_axis": -1}, (0, 1, 2)), ({"channel_axis": 0}, (2, 0, 1))]
+)
 def test_channels(axes, order, ordinary):
     colours = np.stack([scene(), 50 + 0.5 * scene(2.0)], axis=2).transpose(order).copy()
     options = SMALL | axes | {"max_steps": 60}

@@ -32,6 +32,7 @@ from bpfa.images.options import OptionArguments, RestorationOptions, takes_optio
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import restore_canvas
 from bpfa.images.result import ImageResult
+from bpfa.images.signals import is_signal, mask_array, restore_signal
 from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
 __all__ = [
@@ -53,14 +54,17 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
 
     Parameters
     ----------
-    image : array-like of integers, floating-point numbers or booleans
+    image : array-like of integers, floating-point numbers or booleans, or signal of HyperSpy
         Height x width, with further axes as named below. NaN is a missing pixel, and so is every entry that a
-        masked array masks. Booleans are treated as zeros and ones.
+        masked array masks. Booleans are treated as zeros and ones. A signal of HyperSpy, lazy or not, knows
+        its axes: it is an image, a stack of images, or a spectrum image or 4D scan whose spectra or patterns
+        are channels, in components if there are more than 64 of them.
     mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
         used as they are. It has the shape of the image, or that shape without the channels. It can also be a
         scan of `bpfa.images.masks`, or the row and column of every pixel that was scanned, an array of
-        integers of shape (n, 2); all other pixels are then missing, in all slices and channels.
+        integers of shape (n, 2); all other pixels are then missing, in all slices and channels. It may be a
+        signal of HyperSpy.
     channel_axis : int, optional
         The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
         of them.
@@ -133,7 +137,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         their type, and floating-point numbers are not clipped. A boolean picture is restored to booleans:
         True where the restored value is above 1/2. For the values themselves, pass `image.astype(float)`.
         `std` is the standard deviation of a pixel's true value: that of the mixture of the predictions of all
-        patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed.
+        patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed. If the image
+        is a signal of HyperSpy, `image` and `std` are signals of the same class, with its axes and metadata,
+        and lazy if it is lazy.
 
     See Also
     --------
@@ -156,6 +162,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, dtype('float64'))
     """
     chosen = RestorationOptions.of("inpaint", options)
+    if is_signal(image):
+        return restore_signal(inpaint, image, mask, dict(options), keep_observed=True)
+    mask = mask_array(mask)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
@@ -210,6 +219,9 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, True)
     """
     chosen = RestorationOptions.of("denoise", options)
+    if is_signal(image):
+        return restore_signal(denoise, image, mask, dict(options), keep_observed=False)
+    mask = mask_array(mask)
     canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
     canvas = _in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
