@@ -7,7 +7,7 @@ import pytest
 
 from bpfa import psnr
 from bpfa.backends.cuda import frames as cuda_frames
-from bpfa.backends.cuda.pictures import restore_patches
+from bpfa.backends.cuda.pictures import PatchSamples, restore_patches
 from bpfa.data.patches import PatchRows
 from bpfa.images import FrameRestorer, masks
 from bpfa.images import live as live_module
@@ -65,15 +65,14 @@ def test_a_frame_is_the_average_of_its_patches(model):
     """From the same standardised pixels, by the graph, the very numbers of the ordinary restoration."""
     restorer = FrameRestorer(model, learn=0, device="cuda")
     for seed in range(4):
-        result = restorer.restore(scene(seed), scan(seed))
+        result = restorer.restore(scene(seed), scan(0))
         live = restorer._live
         values = live.device.values.get()
         observed = live.device.observed.get().astype(bool)
         np.testing.assert_array_equal(observed.reshape(SHAPE), ~result.missing)
         rows = PatchRows(values, observed, (8, 8), 1)
-        algorithm = patch_algorithm(model)
-        stream = model.settings_.stream.child("restoration")
-        expected = restore_patches(rows, model.posterior_, algorithm.local, n_draws=4, stream=stream)
+        samples = PatchSamples(2, 3, model.settings_.stream.child("restoration"))
+        expected = restore_patches(rows, model.posterior_, patch_algorithm(model, 9).local, samples)
         form = live.form
         pixels = (expected.mean * form.scale + form.mean).reshape(SHAPE)
         where = result.missing

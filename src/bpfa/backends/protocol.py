@@ -158,7 +158,14 @@ class Backend(ABC):
         return values
 
     def restore_patches(
-        self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
+        self,
+        rows: PatchRows,
+        posterior: Posterior,
+        algorithm: Any,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
     ) -> Restored | None:
         """Predict all patches of a picture and average them without leaving the device.
 
@@ -167,7 +174,14 @@ class Backend(ABC):
         return None
 
     def frames(
-        self, form: FrameForm, algorithm: Any, n_features: int, *, n_draws: int, stream: Stream
+        self,
+        form: FrameForm,
+        algorithm: Any,
+        n_features: int,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
     ) -> FrameDevice | None:
         """Return memory and kernels for frames of one form, which are kept from frame to frame.
 

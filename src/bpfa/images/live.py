@@ -120,9 +120,10 @@ class LiveModel:
         learned, restored = (PatchRows(nothing, anywhere, form.patch_size, n) for n in (1, stride))
         device = backend_of(model.settings_.device).frames(
             FrameForm(learned, restored, frame.dtype, form.mean, form.scale, keeps_observed),
-            patch_algorithm(model),
+            patch_algorithm(model, options.patch_burn_in),
             model.settings_.n_features,
             n_draws=options.n_draws,
+            n_samples=options.patch_samples,
             stream=model.settings_.stream.child("restoration"),
         )
         if device is None:

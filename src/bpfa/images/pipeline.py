@@ -94,6 +94,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         restoration that follows, which takes about as long as the training for a picture of a megapixel.
     n_draws : int
         Number of draws from the posterior behind the restored picture.
+    patch_samples, patch_burn_in : int
+        How many samples the chain of a patch gives under each of these draws, and how many sweeps it makes
+        before the first of them. Few sweeps and draws are enough for a first look, and take less time.
     refine : str or None
         "groups", the default, refines the picture that the dictionary restores by groups of like patches.
         Some observed pixels are hidden to decide for how many rounds, and with which weight. In noisy
@@ -313,7 +316,7 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
     >>> restore_from_model(canvas, plan, fit_patches(canvas, plan)).mean.shape
     (1, 12, 10, 1)
     """
-    algorithm = patch_algorithm(model)
+    algorithm = patch_algorithm(model, plan.burn_in)
     return restore_canvas(
         canvas,
         plan.patch_size,
@@ -321,6 +324,7 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
         model.posterior_,
         algorithm,
         n_draws=plan.n_draws,
+        n_samples=plan.n_samples,
         stream=model.settings_.stream.child("restoration"),
         # One thread is enough to keep a GPU busy.
         n_threads=thread_count(model.n_jobs) if algorithm.backend.uses_threads else 1,
@@ -381,9 +385,22 @@ def refine_by_groups(
     return refined
 
 
-def patch_algorithm(model: BPFA) -> Algorithm:
-    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
+def patch_algorithm(model: BPFA, burn_in: int = defaults.BURN_IN) -> Algorithm:
+    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches.
+
+    Parameters
+    ----------
+    model : BPFA
+    burn_in : int
+        Sweeps before the first sample of a patch.
+
+    Examples
+    --------
+    >>> model = BPFA(2, max_steps=2, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 3)))
+    >>> patch_algorithm(model, 9).local.burn_in
+    9
+    """
     settings = model.settings_
     if ALGORITHMS[settings.algorithm].method == "Gibbs":
-        settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
+        settings = replace(settings, options={**settings.options, "burn_in": burn_in})
     return settings.make_algorithm(n_jobs=1)

@@ -39,6 +39,7 @@ def restore_canvas(
     algorithm: Algorithm,
     *,
     n_draws: int = N_DRAWS,
+    n_samples: int = 1,
     stream: Stream,
     n_threads: int = 1,
     noise_share: float = NOISE_SHARE,
@@ -61,6 +62,8 @@ def restore_canvas(
         The algorithm that the posterior was trained by, on one thread.
     n_draws : int
         Number of draws from the posterior, at least 2.
+    n_samples : int
+        Number of samples of each patch under each of them.
     stream : Stream
         Source of random numbers.
     n_threads : int
@@ -85,11 +88,11 @@ def restore_canvas(
     # A device has the usual weights built in.
     if noise_share == NOISE_SHARE:
         restored = algorithm.backend.restore_patches(
-            rows, posterior, algorithm, n_draws=n_draws, stream=stream
+            rows, posterior, algorithm, n_draws=n_draws, n_samples=n_samples, stream=stream
         )
         if restored is not None:
             return restored
-    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
+    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, n_samples=n_samples, stream=stream)
     strips = tracked(rows.strips(STRIP_PATCHES), "restoring", shown=bool(verbose))
     return restore(rows, draws, strips, n_threads, noise_share=noise_share)
 

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.philox import Stream
 from bpfa.backends.cuda.arrays import is_cuda_array
 from bpfa.backends.cuda.graphs import Recording, StepGraphs, copied_posterior
 from bpfa.backends.cuda.launch_shapes import MOSTLY_OBSERVED_SHARE, ROWS_OBSERVED
 from bpfa.backends.cuda.local import Gibbs
-from bpfa.backends.cuda.pictures import PatchAverage
+from bpfa.backends.cuda.pictures import PatchAverage, PatchSamples
 from bpfa.backends.cuda.posterior import FAILED, NOISE_STD, STATE_LENGTH, DevicePosterior
 from bpfa.backends.cuda.rows import DeviceRows
 from bpfa.backends.cuda.runtime import available_memory, cupy_module, kernel, launch, on_device
@@ -56,12 +55,12 @@ class CudaFrames:
     form : FrameForm
     local : Gibbs
         How the chains of the restoration run.
-    K, n_draws : int
-    stream : Stream
-        Random numbers of the restoration.
+    K : int
+    samples : PatchSamples
+        How the patches are predicted.
     """
 
-    def __init__(self, form: FrameForm, local: Gibbs, K: int, n_draws: int, stream: Stream) -> None:
+    def __init__(self, form: FrameForm, local: Gibbs, K: int, samples: PatchSamples) -> None:
         self.form, self.device, self.real = form, local.device, local.dtype
         with on_device(self.device):
             cupy, shape = cupy_module(), form.restored.shape
@@ -75,7 +74,7 @@ class CudaFrames:
             self.facts_on_host = _page_locked(self.facts.shape, self.facts.dtype)
             self.state_on_host = _page_locked((STATE_LENGTH,), np.dtype(float))
             self.learned, self.restored = (_FrameRows(self, rows) for rows in (form.learned, form.restored))
-            self.average = PatchAverage(form.restored, local, K, n_draws, stream)
+            self.average = PatchAverage(form.restored, local, K, samples)
             deviation = np.dtype(np.float64 if form.dtype == np.float64 else np.float32)
             self.image, self.std = cupy.empty(shape, form.dtype), cupy.empty(shape, deviation)
             self.missing, self.from_prior = cupy.empty(shape, cupy.uint8), cupy.empty(shape, cupy.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,24 @@ from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows
 from bpfa.model.posterior import GlobalPosterior
 
-__all__ = ["PatchAverage", "restore_patches"]
+__all__ = ["PatchAverage", "PatchSamples", "restore_patches"]
 
 # Largest number of bytes for the predictions and samples of a strip of patches.
 STRIP_BYTES = 2**31
 
 
+class PatchSamples(NamedTuple):
+    """How patches are predicted."""
+
+    n_draws: int
+    """Draws from the posterior."""
+    n_samples: int
+    """Samples of each patch under each of them."""
+    stream: Stream
+
+
 def restore_patches(
-    rows: PatchRows,
-    posterior: GlobalPosterior,
-    local: Gibbs,
-    *,
-    n_draws: int,
-    stream: Stream,
+    rows: PatchRows, posterior: GlobalPosterior, local: Gibbs, samples: PatchSamples
 ) -> Restored:
     """Restore a picture from its patches, with the same draws as `bpfa.images.restore`.
 
@@ -41,13 +46,12 @@ def restore_patches(
     posterior : GlobalPosterior
     local : Gibbs
         How the chains run.
-    n_draws : int
-    stream : Stream
+    samples : PatchSamples
     """
     with on_device(local.device):
         cupy, source = cupy_module(), DeviceRows.of_patches(rows)
         on_card = DevicePosterior.of(posterior, local.device, local.dtype)
-        average = PatchAverage(rows, local, posterior.n_features, n_draws, stream)
+        average = PatchAverage(rows, local, posterior.n_features, samples)
         average.run(on_card, source, source.counts)
         mean = average.first / average.weight
         std = cupy.sqrt(cupy.maximum(average.second / average.weight - mean**2, 0.0))
@@ -63,13 +67,14 @@ class PatchAverage:
         The patches; only where they are matters here.
     local : Gibbs
         How the chains run.
-    K, n_draws : int
-    stream : Stream
+    K : int
+    samples : PatchSamples
     """
 
-    def __init__(self, rows: PatchRows, local: Gibbs, K: int, n_draws: int, stream: Stream) -> None:
+    def __init__(self, rows: PatchRows, local: Gibbs, K: int, samples: PatchSamples) -> None:
         cupy = cupy_module()
-        self.rows, self.local, self.n_draws, self.stream = rows, local, n_draws, stream
+        self.rows, self.local = rows, local
+        self.n_draws, self.n_samples, self.stream = samples
         self.macro = f"REAL={C_TYPES[local.dtype]}"
         height, width = rows.shape[1:3]
         over_y, over_x = _covering(rows.y, rows.size[0], height), _covering(rows.x, rows.size[1], width)
@@ -78,17 +83,18 @@ class PatchAverage:
         self.informed = cupy.empty(rows.shape, cupy.uint8)
         self.noise = cupy.empty(1)
         n_columns = rows.n_columns
-        patches = STRIP_BYTES // (12 * K + 16 * n_columns)
+        patches = STRIP_BYTES // (12 * K * self.n_samples + 16 * n_columns)
         self.strips = [
             (strip, int(np.searchsorted(rows.y, strip.y[0])), cupy.asarray(strip.ids))
             for strip in rows.strips(max(patches, len(rows.x)))
         ]
         most = max(len(strip.ids) for strip, *_ in self.strips)
+        n_kept = self.n_samples * most
         entry_bytes = 8 if local.dtype == "float32" else 16
         # Nothing but the features that are on is needed of a sample, and every draw overwrites the last one.
         self.kept = KeptSamples(
-            counts=cupy.empty(most, cupy.int32),
-            entries=cupy.empty((most, K, entry_bytes), cupy.uint8),
+            counts=cupy.empty(n_kept, cupy.int32),
+            entries=cupy.empty((n_kept, K, entry_bytes), cupy.uint8),
             residuals=None,
             masks=None,
             squares=None,
@@ -120,21 +126,23 @@ class PatchAverage:
         (K, D), local, n = views[0].phi.shape, self.local, len(batch)
         key = self.stream.child("local").key
         for m, view in enumerate(views):
-            chain = Chain(view, not local.blocked, key, m, burn_in=local.burn_in)
-            chain.fill(self.kept, batch)
-            launch(
-                kernel("images.cu", "add_prediction", self.macro), blocks_of(32 * n), 256,
-                self.kept.counts, self.kept.entries, view.rows, view.precisions, np.int64(n), K, D, m,
-                self.mean, self.squares, self.noise,
-            )  # fmt: skip
+            sweeps = {"burn_in": local.burn_in, "n_samples": self.n_samples}
+            Chain(view, not local.blocked, key, m, **sweeps).fill(self.kept, batch)
+            for sample in range(self.n_samples):
+                launch(
+                    kernel("images.cu", "add_prediction", self.macro), blocks_of(32 * n), 256,
+                    self.kept.counts[sample * n :], self.kept.entries[sample * n :], view.rows,
+                    view.precisions, np.int64(n), K, D, m * self.n_samples + sample,
+                    self.mean, self.squares, self.noise,
+                )  # fmt: skip
 
     def _add(self, picture: int, first_y: int, last_y: int, n_observed: Any) -> None:
         """Add the patches of a strip to the sums of the pixels."""
-        rows = self.rows
+        rows, n_predictions = self.rows, self.n_draws * self.n_samples
         _, height, width, n_channels = rows.shape
         launch(
             kernel("images.cu", "fold_patches", self.macro), blocks_of(height * width * n_channels), 256,
-            self.mean, self.squares, n_observed, self.n_draws, self.noise, NOISE_SHARE, EMPTY_WEIGHT,
+            self.mean, self.squares, n_observed, n_predictions, self.noise, NOISE_SHARE, EMPTY_WEIGHT,
             picture, first_y, last_y, len(rows.x), *self.places, height, width, n_channels, *rows.size,
             self.weight, self.first, self.second, self.informed,
         )  # fmt: skip
