@@ -135,7 +135,7 @@ class FrameRestorer:
         self.follow_changes = follow_changes
         self.output = check_choice("output", output, tuple(OUTPUTS))
         self.to_host = to_host
-        device = check_device(options.get("device", "cpu"))
+        device = check_device(options.get("device", "auto"))
         chains = CHAINS_ON_GPU if backend_of(device).has_numbered_devices else CHAINS
         given: Any = {"refine": None} | chains | options
         # Wrong options are found out now, and not with the first frame.
