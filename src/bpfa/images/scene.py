@@ -47,7 +47,7 @@ class SceneWatch:
     0.1
     >>> watch.see(FrameSteps([1.0, 1.5], 0.1))
     >>> watch.n_changes, round(watch.least_step(8), 2)
-    (1, 0.35)
+    (1, 0.32)
     """
 
     def __init__(self, forgetting: float) -> None:
