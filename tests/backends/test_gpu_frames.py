@@ -119,7 +119,7 @@ def test_masks_of_any_density(doses, ordinary, model):
     """Other kernels serve other densities, and complete frames; each of them is recorded by itself."""
     ours, theirs = (make(model, task="denoise", learn=0, device="cuda") for make in (FrameRestorer, ordinary))
     for seed, dose in enumerate(doses):
-        noisy = scene() + np.random.default_rng(seed).normal(size=SHAPE)
+        noisy = scene() + 20 * np.random.default_rng(seed).normal(size=SHAPE)
         assert_nearly_equal(*(r.restore(noisy, scan(seed, dose)) for r in (ours, theirs)), noisy)
 
 

@@ -187,6 +187,19 @@ class FrameRestorer:
         self._seconds.append(time.perf_counter() - began)
         return result
 
+    def note_skipped(self, n: int) -> None:
+        """Count frames that were skipped because they came too fast.
+
+        Parameters
+        ----------
+        n : int
+        """
+        self._n_skipped += n
+
+    def note_refused(self) -> None:
+        """Count a frame that could not be restored."""
+        self._n_refused += 1
+
     def begin(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
         """Begin a frame whose pixels will be added while it is still being scanned.
 
@@ -257,12 +270,12 @@ class FrameRestorer:
         """
         slot = LatestFrame(frames)
         for item in slot:
-            self._n_skipped = self._n_skipped + slot.take_skipped()
+            self.note_skipped(slot.take_skipped())
             frame, mask = item if isinstance(item, tuple) else (item, None)
             try:
                 result = self.restore(frame, mask)
             except (TypeError, ValueError) as error:
-                self._n_refused += 1
+                self.note_refused()
                 warnings.warn(f"a frame is left out: {error}", FrameWarning, stacklevel=2)
                 continue
             yield result
