@@ -31,8 +31,11 @@ from experiments.markdown import table
 
 RESULTS = SECTIONS["live"].results
 SIZES, DOSES = (256, 512, 1024), (0.1, 0.2, 0.5)
-# Frames of each scene, and frames that are timed.
-N_FRAMES, N_TIMED = 10, 20
+# Frames of each scene, frames that are timed on a GPU and on the CPU, and frames before these.
+N_FRAMES, N_TIMED, N_TIMED_ON_CPU, N_BEFORE = 10, 20, 5, 3
+# Training steps of the model whose frames are timed, if nothing but times is asked for.
+FEW_STEPS = 60
+KINDS = "still", "drift", "cut"
 SCENES = "camera", "brick"
 """The scene, and the one that follows after a cut."""
 
@@ -78,18 +81,30 @@ def milliseconds(model: BPFA, size: int, dose: float, options: dict[str, Any], *
     restorer = FrameRestorer(model, **own, **options)
     scanned = list(frames("still", size, dose))
     found = []
-    for number in range(N_TIMED + 5):
+    n_timed = N_TIMED_ON_CPU if options["device"] == "cpu" else N_TIMED
+    for number in range(n_timed + N_BEFORE):
         frame = scanned[number % len(scanned)]
         began = time.perf_counter()
         restorer.restore(frame.truth, frame.scan.missing)
         found.append(1e3 * (time.perf_counter() - began))
-    return sorted(found[5:])
+    return sorted(found[N_BEFORE:])
+
+
+def timed(size: int, dose: float, options: dict[str, Any]) -> dict[str, Any]:
+    """Return times of frames of one size and dose."""
+    first = next(frames("still", size, dose))
+    restorer = FrameRestorer(random_state=0, max_steps=FEW_STEPS, **options)
+    model = restorer.restore(first.truth, first.scan).model
+    return {
+        "kept": milliseconds(model, size, dose, options, learn=0),
+        "learning": milliseconds(model, size, dose, options),
+    }
 
 
 def measured(size: int, dose: float, options: dict[str, Any]) -> dict[str, Any]:
     """Return times and qualities of frames of one size and dose."""
     found: dict[str, Any] = {}
-    for kind in ("still", "drift", "cut"):
+    for kind in KINDS:
         restorer = FrameRestorer(random_state=0, **options)
         course = []
         for frame in frames(kind, size, dose):
@@ -112,8 +127,11 @@ def rows_of(results: dict[str, Any]) -> list[list[str]]:
     for device, found in results.items():
         for key, one in found["cells"].items():
             times = [f"{np.median(one[name]):.1f}" for name in ("kept", "learning")]
+            if "still" not in one:
+                rows.append([device, *key.split(" at "), *times, "", "", "", ""])
+                continue
             losses = []
-            for kind in ("still", "drift", "cut"):
+            for kind in KINDS:
                 last, new = one[kind]["frames"][-1], one[kind]["new"]
                 losses.append(f"{last['psnr']:.2f} ({last['psnr'] - new['psnr']:+.2f})")
             covered = [
@@ -139,6 +157,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--doses", type=float, nargs="+", default=list(DOSES))
+    parser.add_argument("--times", action="store_true", help="measure nothing but times")
     arguments = parser.parse_args()
     device = check_device(arguments.device)
     options: dict[str, Any] = {"device": device}
@@ -149,7 +168,8 @@ def main() -> None:
     cells = results.get(device, {}).get("cells", {})
     for size in arguments.sizes:
         for dose in arguments.doses:
-            cells[f"{size} x {size} at {100 * dose:.0f} %"] = measured(size, dose, options)
+            measure = timed if arguments.times else measured
+            cells[f"{size} x {size} at {100 * dose:.0f} %"] = measure(size, dose, options)
             described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
             results[device] = {"machine": described, "cells": cells}
             print(*rows_of({device: results[device]})[-1], sep="  ", flush=True)

@@ -63,7 +63,7 @@ def assert_nearly_equal(ours, theirs, picture):
 
 def test_a_frame_is_the_average_of_its_patches(model):
     """From the same standardised pixels, by the graph, the very numbers of the ordinary restoration."""
-    restorer = FrameRestorer(model, learn=0, device="cuda")
+    restorer = FrameRestorer(model, learn=0, calibrate=False, device="cuda")
     for seed in range(4):
         result = restorer.restore(scene(seed), scan(0))
         live = restorer._live
@@ -138,6 +138,7 @@ def test_nan_is_missing_and_positions_are_scans(ordinary, model):
 def test_channels(axes, order, ordinary):
     colours = np.stack([scene(), 50 + 0.5 * scene(2.0)], axis=2).transpose(order).copy()
     options = SMALL | axes | {"max_steps": 60}
+    options["calibrate"] = False
     ours, theirs = FrameRestorer(learn=0, **options), ordinary(learn=0, **options)
     for seed in range(3):
         assert_nearly_equal(*(r.restore(colours, scan(seed)) for r in (ours, theirs)), colours)
@@ -145,11 +146,12 @@ def test_channels(axes, order, ordinary):
 
 def test_only_what_is_asked_for_comes_out(model):
     cupy = pytest.importorskip("cupy")
-    both = FrameRestorer(model, learn=0, device="cuda").restore(scene(), scan(1))
-    image = FrameRestorer(model, learn=0, device="cuda", output="image").restore(scene(), scan(1))
+    options = {"learn": 0, "calibrate": False, "device": "cuda"}
+    both = FrameRestorer(model, **options).restore(scene(), scan(1))
+    image = FrameRestorer(model, output="image", **options).restore(scene(), scan(1))
     assert image.std is None
     np.testing.assert_array_equal(image.image, both.image)
-    restorer = FrameRestorer(model, learn=0, device="cuda", output="std", to_host=False)
+    restorer = FrameRestorer(model, output="std", to_host=False, **options)
     std = restorer.restore(cupy.asarray(scene()), scan(1))
     assert std.image is None
     assert isinstance(std.std, cupy.ndarray)
@@ -204,3 +206,17 @@ def test_without_a_recording(monkeypatch, model):
     for seed in range(3):
         ours, theirs = (restorer.restore(scene(), scan(seed)) for restorer in (recorded, launched))
         np.testing.assert_array_equal(ours.image, theirs.image)
+
+
+def test_hidden_pixels_are_only_hidden_from_the_model(ordinary, model):
+    """They keep their values and are not missing, and all deviations are corrected as in the ordinary way."""
+    picture, mask = scene(), scan(1)
+    plain = FrameRestorer(model, learn=0, calibrate=False, device="cuda").restore(picture, mask)
+    ours, theirs = (make(model, learn=0, device="cuda") for make in (FrameRestorer, ordinary))
+    for _ in range(3):
+        mine, other = (restorer.restore(picture, mask) for restorer in (ours, theirs))
+        np.testing.assert_array_equal(mine.missing, mask.missing)
+        np.testing.assert_array_equal(mine.image[~mask.missing], picture[~mask.missing])
+        assert (mine.std[~mask.missing] == 0).all()
+        assert np.median(mine.std[mask.missing] / other.std[mask.missing]) == pytest.approx(1, rel=0.02)
+    assert np.median(mine.std[mask.missing] / plain.std[mask.missing]) != pytest.approx(1, rel=0.01)

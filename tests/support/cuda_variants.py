@@ -65,6 +65,13 @@ def variants():
         yield source, (f"REAL={real}",)
     yield "sums.cu", ("REAL=double", "ROWS=16")
     yield "graphs.cu", ()
+    for pixel, deviation in (
+        ("unsigned char", "float"),
+        ("int", "float"),
+        ("float", "float"),
+        ("double", "double"),
+    ):
+        yield "frames.cu", (f"PIXEL={pixel}", f"DEVIATION={deviation}")
     for columns, threads, scratch in product((1, 2, 33, 49, 64, 75, 81, 150), (128, 256), (0, 1)):
         yield "groups.cu", (f"COLUMNS={columns}", f"THREADS={threads}", "BLOCKS=2", f"SCRATCH={scratch}")
     yield "group_search.cu", ()

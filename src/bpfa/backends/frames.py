@@ -52,6 +52,8 @@ class FrameArrays(NamedTuple):
     std: Any
     missing: Any
     from_prior: Any
+    errors: Array
+    """Errors of the hidden pixels, in units of their standard deviations."""
     noise: float
     """Variance of the noise after the last step, in units of the model."""
     failed: int
@@ -69,7 +71,7 @@ class FrameDevice(Protocol):
     def workspace(self) -> Any:
         """The `Workspace` in which steps on these patches take place."""
 
-    def load(self, frame: Any, missing: NDArray[np.bool_] | None) -> FrameFacts:
+    def load(self, frame: Any, missing: NDArray[np.bool_] | None, hidden: NDArray[np.int64]) -> FrameFacts:
         """Copy a frame to the device, and wait until it is known whether it can be restored.
 
         Parameters
@@ -77,6 +79,8 @@ class FrameDevice(Protocol):
         frame : array, shape (slices, height, width, channels)
             On the host, or on the device.
         missing : boolean array of this shape, or None
+        hidden : array of int64
+            Flat places of observed pixels that are hidden from the model, to tell how large its errors are.
         """
 
     def place_posterior(self, posterior: GlobalPosterior) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from typing import Any
 
@@ -16,6 +18,7 @@ from bpfa.estimator import BPFA
 from bpfa.estimator.kept import at_step, on_device
 from bpfa.images import defaults
 from bpfa.images.canvas import axis_positions, missing_pixels, with_four_axes
+from bpfa.images.hidden_pixels import HiddenPixels
 from bpfa.images.kept import PictureForm
 from bpfa.images.options import RestorationOptions
 from bpfa.images.pipeline import patch_algorithm
@@ -25,6 +28,9 @@ from bpfa.inference.svi import svi_step
 from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["FrameResult", "LiveModel"]
+
+# Number of steps whose patches are chosen in advance.
+AHEAD = 32
 
 
 class FrameResult(ImageResult):
@@ -46,6 +52,22 @@ class FrameResult(ImageResult):
             object.__setattr__(self, "_model", self._model())
         assert isinstance(self._model, BPFA)
         return self._model
+
+
+class _Ahead:
+    """Takes items from an iterator in a thread of its own, before they are needed.
+
+    Which patches a step learns from is known long before the frame comes, and a new order of all patches
+    takes milliseconds.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items, self._thread = items, ThreadPoolExecutor(1, thread_name_prefix="bpfa-batches")
+        self._waiting = deque(self._thread.submit(next, items) for _ in range(AHEAD))
+
+    def __next__(self) -> Any:
+        self._waiting.append(self._thread.submit(next, self._items))
+        return self._waiting.popleft().result()
 
 
 class LiveModel:
@@ -84,8 +106,8 @@ class LiveModel:
         self.algorithm = self.settings.make_algorithm(n_jobs=1)
         assert isinstance(model.posterior_, GlobalPosterior)
         self.state: Any = device.place_posterior(replace(model.posterior_, n_rows=device.rows.n_rows))
-        self._batches = batch_ids(
-            device.rows.n_rows, self.settings.batch_size, self.settings.stream, self.n_steps + 1
+        self._batches = _Ahead(
+            batch_ids(device.rows.n_rows, self.settings.batch_size, self.settings.stream, self.n_steps + 1)
         )
 
     @classmethod
@@ -139,6 +161,7 @@ class LiveModel:
         least_step: float,
         wanted: tuple[str, ...] = ("image", "std"),
         to_host: bool = True,
+        hidden: HiddenPixels | None = None,
     ) -> tuple[FrameResult, FrameSteps]:
         """Restore a frame after learning from it; a frame that cannot be restored changes nothing.
 
@@ -152,6 +175,8 @@ class LiveModel:
             "image", "std" or both.
         to_host : bool
             Whether the arrays are copied to the host.
+        hidden : HiddenPixels, optional
+            Hides pixels and corrects the standard deviations.
 
         Returns
         -------
@@ -162,11 +187,14 @@ class LiveModel:
         if isinstance(frame, np.ma.MaskedArray):
             masked = np.ma.getmaskarray(frame)
             missing = masked if missing is None else missing | masked
-        facts = self.device.load(
-            with_four_axes(frame, self.axes),
-            None if missing is None else with_four_axes(missing, self.axes),
-        )
-        self._check(facts)
+        values = with_four_axes(frame, self.axes)
+        missing = None if missing is None else with_four_axes(missing, self.axes)
+        places = np.empty(0, dtype=np.int64)
+        # A frame that is on the device already is not copied to the host for this.
+        if hidden is not None and isinstance(values, np.ndarray):
+            places = hidden.choose(values, missing)
+        facts = self.device.load(values, missing, places)
+        self._check(facts, len(places))
         state, summaries = self.state, [self.state.summary()]
         schedule = replace(self.settings, least_step=least_step).schedule
         for number in range(self.n_steps + 1, self.n_steps + n_steps + 1):
@@ -187,6 +215,8 @@ class LiveModel:
         first_size = schedule(self.n_steps + 1)
         self.state, self.n_steps = state, self.n_steps + n_steps
         noise = [summary.noise_std**2 for summary in type(summaries[0]).read(summaries)]
+        if hidden is not None and arrays.std is not None and len(places):
+            arrays.std[...] *= arrays.std.dtype.type(hidden.factor(arrays.errors))
         return self._result(arrays), FrameSteps(noise, first_size)
 
     def model(self) -> BPFA:
@@ -218,10 +248,10 @@ class LiveModel:
         squeezed = array.reshape(sizes)
         return squeezed if kept == sorted(kept) else squeezed.transpose(np.argsort(kept))
 
-    def _check(self, facts: FrameFacts) -> None:
+    def _check(self, facts: FrameFacts, n_hidden: int) -> None:
         """Refuse a frame that cannot be restored, in the words that are used for any picture."""
         for channel, n in enumerate(facts.n_observed):
-            if n == 0 and not facts.n_infinite:
+            if n == 0 and not facts.n_infinite and not n_hidden:
                 where = "the image" if len(facts.n_observed) == 1 else f"channel {channel}"
                 raise ValueError(
                     f"mask: every pixel of {where} is missing; expected at least one observed pixel"
@@ -231,7 +261,8 @@ class LiveModel:
                 f"image: {facts.n_infinite} infinite pixels; expected finite numbers, or NaN where a pixel "
                 "is missing"
             )
-        if facts.complete and self.keeps_observed:
+        whole = int(facts.n_observed.sum()) + n_hidden == np.prod(self.shape)
+        if whole and self.keeps_observed:
             raise ValueError(
                 "mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image"
             )

@@ -1,4 +1,4 @@
-"""How fast a model of frames should learn: slowly while the scene stays, fast after it has changed."""
+"""How long a model of frames should learn from each of them: longer after the scene has changed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 __all__ = ["FrameSteps", "SceneWatch"]
 
-# A scene has changed if the features leave this much more variance of a frame unexplained than of the frames
-# before. That of a still scene varies by a few per cent.
-CHANGE = 1.5
+# A scene has changed if the variance that the features leave unexplained is larger or smaller by this factor
+# than in the frames before. That of a still scene varies by about a hundredth, a drift changes it slowly.
+CHANGE = 1.1
 # Number of frames whose median is what frames are compared with, and how many there must be.
 REMEMBERED, FEWEST = 8, 2
-# After a change the step sizes are those of a new fit, t ** -DECAY.
-DECAY = 0.75
+# After a change, the model makes this many times as many steps with each of so many frames.
+LONGER, FRAMES = 3, 10
 
 
 class FrameSteps(NamedTuple):
@@ -24,63 +24,58 @@ class FrameSteps(NamedTuple):
     noise: list[float]
     """Variance of the noise before the first step and after each of them."""
     size: float
-    """Size of the first step."""
+    """Size of the steps."""
 
 
 class SceneWatch:
-    """Notices a change of the scene, and says how large the steps on the next frame should be.
+    """Notices a change of the scene, and says how many steps the model should make with the next frame.
 
-    The first step on a frame moves the variance of the noise towards the mean squared residual of the patches
-    of that step. The move therefore tells how well the features that were learned before fit the new frame.
+    A step moves the variance of the noise towards the mean squared residual of the patches of that step. The
+    moves therefore tell how well the features that were learned before fit the new frame. Larger steps would
+    not follow a change any faster, but more of them do.
 
     Parameters
     ----------
-    forgetting : float
-        Least size of steps while the scene stays.
+    n_steps : int
+        Number of steps while the scene stays.
 
     Examples
     --------
-    >>> watch = SceneWatch(forgetting=0.1)
-    >>> for _ in range(5):
-    ...     watch.see(FrameSteps([1.0, 1.0], 0.1))
-    >>> watch.least_step(8)
-    0.1
-    >>> watch.see(FrameSteps([1.0, 1.5], 0.1))
-    >>> watch.n_changes, round(watch.least_step(8), 2)
-    (1, 0.32)
+    >>> watch = SceneWatch(8)
+    >>> [watch.see(FrameSteps([1.0, 1.0, 1.0], 0.1)) for _ in range(3)], watch.n_steps
+    ([False, False, False], 8)
+    >>> watch.see(FrameSteps([1.0, 1.05, 1.1], 0.1)), watch.n_steps
+    (True, 24)
     """
 
-    def __init__(self, forgetting: float) -> None:
-        self.forgetting, self.n_changes = forgetting, 0
+    def __init__(self, n_steps: int) -> None:
+        self._usual_steps, self.n_changes = n_steps, 0
         self._unexplained: deque[float] = deque(maxlen=REMEMBERED)
-        self._since: int | None = None
+        self._longer = 0
 
-    def least_step(self, n: int) -> float:
-        """Return the least size of the n steps on the next frame."""
-        if self._since is None:
-            return self.forgetting
-        # The size that a new fit would have in the middle of these steps.
-        return float(max(self.forgetting, (self._since + (n + 1) / 2) ** -DECAY))
+    @property
+    def n_steps(self) -> int:
+        """Number of steps with the next frame."""
+        return self._usual_steps * (LONGER if self._longer else 1)
 
-    def see(self, steps: FrameSteps) -> None:
-        """Take note of the steps on a frame, of which there is at least one.
+    def see(self, steps: FrameSteps) -> bool:
+        """Take note of the steps on a frame, and return whether its scene is another one.
 
         Parameters
         ----------
         steps : FrameSteps
+            Of which there is at least one.
         """
-        noise = steps.noise
-        if self._since is not None:
-            self._since += len(noise) - 1
-            if self._since**-DECAY < self.forgetting:
-                self._since = None
-        found = noise[0] + (noise[1] - noise[0]) / steps.size
-        usual = np.median(self._unexplained) if len(self._unexplained) >= FEWEST else np.inf
-        if self._since is None and found > CHANGE * usual:
-            self.n_changes += 1
-            self._since = 0
-        if self._since is not None:
-            # What fitted the earlier scene is no measure of the new one.
+        noise = np.asarray(steps.noise)
+        found = float(np.mean(noise[:-1] + np.diff(noise) / steps.size))
+        self._longer = max(0, self._longer - 1)
+        usual = float(np.median(self._unexplained)) if len(self._unexplained) >= FEWEST else found
+        # While the model is following a change, what it leaves unexplained changes as well.
+        changed = not self._longer and not usual / CHANGE < found < usual * CHANGE
+        if changed:
+            self.n_changes, self._longer = self.n_changes + 1, FRAMES
+        if self._longer:
             self._unexplained.clear()
         else:
             self._unexplained.append(found)
+        return changed

@@ -71,6 +71,12 @@ class CudaFrames:
             self.n_channels = shape[3]
             # Sums over the pixels of each channel, the number of infinite ones, and two counts over patches.
             self.facts = cupy.empty(3 * self.n_channels + 3)
+            self.n_hidden = 0
+            n = self.pixels.size
+            self.places, self.errors = cupy.empty(n, cupy.int64), cupy.empty(n, cupy.float32)
+            self.places_on_host, self.errors_on_host = (
+                _page_locked((n,), a.dtype) for a in (self.places, self.errors)
+            )
             self.facts_on_host = _page_locked(self.facts.shape, self.facts.dtype)
             self.state_on_host = _page_locked((STATE_LENGTH,), np.dtype(float))
             self.learned, self.restored = (_FrameRows(self, rows) for rows in (form.learned, form.restored))
@@ -97,13 +103,14 @@ class CudaFrames:
         """Copy a posterior to the device."""
         return DevicePosterior.of(posterior, self.device, self.real)
 
-    def load(self, frame: Any, missing: NDArray[np.bool_] | None) -> FrameFacts:
+    def load(self, frame: Any, missing: NDArray[np.bool_] | None, hidden: NDArray[np.int64]) -> FrameFacts:
         """Copy a frame to the device and return what is known of it.
 
         Parameters
         ----------
         frame : array, shape (slices, height, width, channels)
         missing : boolean array of this shape, or None
+        hidden : array of int64
         """
         with on_device(self.device):
             cupy = cupy_module()
@@ -111,10 +118,12 @@ class CudaFrames:
                 self.pixels[...] = cupy.asarray(frame)
             else:
                 _copy_in(frame, self.on_host[0], self.pixels)
-            if missing is None:
-                self.hidden.fill(0)
-            else:
-                _copy_in(missing, self.on_host[1], self.hidden)
+            staged = self.on_host[1]
+            np.copyto(staged, 0 if missing is None else missing, casting="unsafe")
+            staged.ravel()[hidden] = 2
+            self.hidden.data.copy_from_host_async(staged.ctypes.data, staged.nbytes)
+            self.n_hidden = len(hidden)
+            _copy_in(hidden, self.places_on_host[: self.n_hidden], self.places)
             self.facts.fill(0)
             n = self.pixels.size
             launch(
@@ -166,6 +175,7 @@ class CudaFrames:
             _copy_out(posterior.state, self.state_on_host)
             found = {name: getattr(self, name) for name in (*wanted, "missing", "from_prior")}
             arrays = {name: _fetched(array) if to_host else array.copy() for name, array in found.items()}
+            self._queue_errors()
             cupy_module().cuda.get_current_stream().synchronize()
             flags = {name: arrays[name].view(bool) for name in ("missing", "from_prior")}
             state = self.state_on_host
@@ -173,9 +183,22 @@ class CudaFrames:
                 arrays.get("image"),
                 arrays.get("std"),
                 **flags,
+                errors=self.errors_on_host[: self.n_hidden].astype(np.float64),
                 noise=float(state[NOISE_STD]) ** 2,
                 failed=int(state[FAILED]),
             )
+
+    def _queue_errors(self) -> None:
+        """Queue what tells the errors of hidden pixels."""
+        if not self.n_hidden:
+            return
+        average = self.average
+        launch(
+            kernel("frames.cu", "score_hidden", *self.macros), blocks_of(self.n_hidden), 256,
+            average.weight, average.first, average.second, self.pixels, self.places, self.n_hidden,
+            self.n_channels, self.mean, self.scale, self.errors,
+        )  # fmt: skip
+        self.errors.data.copy_to_host_async(self.errors_on_host.ctypes.data, 4 * self.n_hidden)
 
     def queue_restoration(self, posterior: DevicePosterior) -> None:
         """Queue all kernels of a restoration."""
@@ -185,7 +208,7 @@ class CudaFrames:
         launch(
             kernel("frames.cu", "finish_frame", *self.macros), blocks_of(n), 256,
             average.weight, average.first, average.second, average.informed, self.pixels, self.observed,
-            np.int64(n), self.n_channels, self.mean, self.scale, self.form.keep_observed,
+            self.hidden, np.int64(n), self.n_channels, self.mean, self.scale, self.form.keep_observed,
             self.image, self.std, self.missing, self.from_prior,
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ __device__ inline double rounded(double x, short) { return within(x, -32768, 327
 __device__ inline double rounded(double x, unsigned) { return within(x, 0, 4294967295.0); }
 __device__ inline double rounded(double x, int) { return within(x, -2147483648.0, 2147483647.0); }
 
-// Standardises the pixels of a frame. A pixel is missing if `missing` says so or if it is not a number. `facts` has,
+// Standardises the pixels of a frame. A pixel is missing if `missing` is not 0 or if it is not a number. `facts` has,
 // for every channel, the number of observed pixels and the sums of their standardised values and of the squares of
 // these, and at its end the number of observed pixels that are infinite.
 extern "C" __global__ void __launch_bounds__(256)
@@ -81,22 +81,36 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Turns the weighted sums over patches into pixels and their standard deviations in the units of the frame. With
-// `keep_observed`, observed pixels stay as they are. Any output may be null.
+// `keep_observed`, observed pixels stay as they are, and so do those that were only hidden from the model, where
+// `hidden` is 2. Any output may be null.
 extern "C" __global__ void __launch_bounds__(256)
     finish_frame(const double* weight, const double* first, const double* second, const unsigned char* informed,
-                 const pixel* pixels, const unsigned char* observed, int64 n, int n_channels, const double* mean,
-                 const double* scale, bool keep_observed, pixel* image, deviation* std, unsigned char* missing,
-                 unsigned char* from_prior) {
+                 const pixel* pixels, const unsigned char* observed, const unsigned char* hidden, int64 n,
+                 int n_channels, const double* mean, const double* scale, bool keep_observed, pixel* image,
+                 deviation* std, unsigned char* missing, unsigned char* from_prior) {
   const int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const int channel = i % n_channels;
-  const bool kept = keep_observed && observed[i];
+  const bool seen = observed[i] || hidden[i] == 2, kept = keep_observed && seen;
   const double value = first[i] / weight[i];
   if (image) image[i] = kept ? pixels[i] : static_cast<pixel>(rounded(value * scale[channel] + mean[channel], pixel()));
   if (std) {
     const double spread = sqrt(fmax(second[i] / weight[i] - value * value, 0.0));
     std[i] = kept ? deviation(0) : static_cast<deviation>(spread * scale[channel]);
   }
-  if (missing) missing[i] = !observed[i];
+  if (missing) missing[i] = !seen;
   if (from_prior) from_prior[i] = !informed[i];
+}
+
+// The errors of pixels that were hidden from the model, in units of their standard deviations.
+extern "C" __global__ void __launch_bounds__(256)
+    score_hidden(const double* weight, const double* first, const double* second, const pixel* pixels,
+                 const int64* places, int n, int n_channels, const double* mean, const double* scale, float* errors) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const int64 at = places[i];
+  const int channel = at % n_channels;
+  const double value = first[at] / weight[at], variance = second[at] / weight[at] - value * value;
+  const double truth = (static_cast<double>(pixels[at]) - mean[channel]) / scale[channel];
+  errors[i] = static_cast<float>((truth - value) / sqrt(fmax(variance, 1e-30)));
 }
