@@ -134,9 +134,7 @@ def rows_of(results: dict[str, Any]) -> list[list[str]]:
             for kind in KINDS:
                 last, new = one[kind]["frames"][-1], one[kind]["new"]
                 losses.append(f"{last['psnr']:.2f} ({last['psnr'] - new['psnr']:+.2f})")
-            covered = [
-                frame["covered"] for kind in ("still", "drift", "cut") for frame in one[kind]["frames"]
-            ]
+            covered = [frame["covered"] for kind in KINDS for frame in one[kind]["frames"]]
             shares = f"{100 * min(covered):.1f}-{100 * max(covered):.1f}"
             rows.append([device, *key.split(" at "), *times, *losses, shares])
     return rows
