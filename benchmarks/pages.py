@@ -15,6 +15,7 @@ from experiments import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "benchmarks" / "README.md"
 ACCURACY = ROOT / "benchmarks" / "ACCURACY.md"
+FRONT = ROOT / "README.md"
 NOTES = ROOT / "docs" / "notes"
 
 

@@ -1,4 +1,7 @@
-"""Write the tables of the benchmarks into their pages, from stored results: `python -m benchmarks.readme`."""
+"""Write the tables of the benchmarks into their pages, from stored results: `python -m benchmarks.readme`.
+
+The table of the README is then made from those pages.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from benchmarks import (
     batches,
     counts,
     defaults,
+    front,
     held_out,
     image_defaults,
     images,
@@ -26,7 +30,7 @@ from benchmarks import (
     wide,
 )
 from benchmarks.gpu import page as gpu_page
-from benchmarks.pages import SECTIONS
+from benchmarks.pages import FRONT, SECTIONS
 from experiments.cells import write_whole
 from experiments.markdown import replace_section
 
@@ -65,6 +69,7 @@ def main() -> None:
         if results.exists():
             content = write(json.loads(results.read_text()))
             write_whole(page, replace_section(page.read_text(), name, content))
+    write_whole(FRONT, replace_section(FRONT.read_text(), "front", front.markdown()))
 
 
 if __name__ == "__main__":

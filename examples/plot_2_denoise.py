@@ -1,9 +1,10 @@
 """
-Remove noise, next to the methods of scikit-image
-=================================================
+Remove noise, next to other methods
+===================================
 
 :func:`bpfa.denoise` learns the level of the noise along with everything else. The methods of scikit-image need
-it, or a weight that depends on it; here they get the true level, so the comparison is in their favour.
+it, or a weight that depends on it, and so does BM3D; here they get the true level, so the comparison is in their
+favour.
 """
 
 # %%
@@ -23,10 +24,11 @@ picture = camera()[60:220, 140:300].astype(float)
 noisy = picture + np.random.default_rng(0).normal(scale=NOISE, size=picture.shape)
 
 # %%
-# Three methods
-# -------------
+# The methods
+# -----------
 # The weight of total variation has no natural value, so we give it the best of a few. That needs the true
-# picture, which you would not have.
+# picture, which you would not have. BM3D takes part if it is installed (``pip install bm3d``, which is free for
+# non-commercial use only).
 
 result = bpfa.denoise(noisy, max_steps=500, random_state=0)
 non_local = denoise_nl_means(
@@ -38,11 +40,17 @@ restored = {
     "noisy": noisy,
     "total variation": 255 * max(variation, key=lambda image: bpfa.psnr(255 * image, picture)),
     "non-local means": 255 * non_local,
-    "bpfa": result.image,
 }
+try:
+    import bm3d
+except ImportError:
+    print("BM3D is not installed")
+else:
+    restored["BM3D"] = bm3d.bm3d(noisy, sigma_psd=NOISE)
+restored["bpfa"] = result.image
 print(f"noise: {NOISE} added, {result.noise_std:.1f} found")
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
+figure, axes = plt.subplots(1, len(restored), figsize=(3 * len(restored), 3.4), layout="constrained")
 for axis, (name, image) in zip(axes, restored.items(), strict=True):
     psnr = bpfa.psnr(image, picture)
     print(f"{name:<16} {psnr:.2f} dB")

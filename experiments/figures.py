@@ -80,7 +80,8 @@ def with_palette(image: Image.Image) -> Image.Image:
     if coloured.any():
         strip = Image.fromarray(pixels[coloured][None]).quantize(PALETTE)
         indices[coloured] = PALETTE + np.asarray(strip)[0]
-        palette += bytes(strip.getpalette() or ())
+        # Pillow 10 fills the palette up to 256 colours.
+        palette += bytes(strip.getpalette() or ())[: 3 * PALETTE]
     small = Image.fromarray(indices)
     small.putpalette(palette)
     return small

@@ -53,7 +53,7 @@ __all__ = [
     "psnr",
     "train",
 ]
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 
 # The estimator needs scikit-learn, which takes a second to import, so it is imported only when it is needed.

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from cli_run import refused, runner
 
+import bpfa
 import bpfa.images
+from bpfa.cli.demo_table import error, tumours
 from bpfa.images.files import read_image
 
 data = pytest.importorskip("skimage.data")
@@ -45,6 +47,36 @@ def test_demo(capfd, tmp_path, monkeypatch):
     assert "95% intervals cover" in page
     refused(run("demo"), "--force")
     assert "dB" in run("demo", "--force", "--jobs", 1).out
+
+
+def test_the_demo_of_a_table(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    ran = runner(capfd)("demo", "tables", "--table", "--json", "--jobs", 1)
+    assert ran.status == 0
+    document = ran.document
+    names = {"holes": ".csv", "filled": ".csv", "std": ".csv", "model": ".bpfa", "report": ".html"}
+    assert document["written"] == {stem: f"tables/{stem}{suffix}" for stem, suffix in names.items()}
+    truth = tumours()[0]
+    holes, filled, std = (
+        np.genfromtxt(f"tables/{name}.csv", delimiter=",", skip_header=1, usecols=range(1, 31))
+        for name in ("holes", "filled", "std")
+    )
+    missing = np.isnan(holes)
+    assert missing.mean() == pytest.approx(0.4, abs=0.01)
+    np.testing.assert_allclose(filled[~missing], truth[~missing], atol=1e-6)
+    assert (std[~missing] == 0).all()
+    assert document["error"]["bpfa"] == pytest.approx(error(truth, filled, missing), abs=1e-4)
+    assert document["error"]["bpfa"] < document["error"]["5 like rows (KNNImputer)"] < 0.8
+    assert 0.9 < document["coverage"] < 0.99
+    assert "held out" in (tmp_path / "tables" / "report.html").read_text(encoding="utf-8")
+    again = bpfa.BPFA.load("tables/model.bpfa").impute(bpfa.open_rows("tables/holes.csv"))
+    np.testing.assert_allclose(again, filled, atol=1e-3)
+    assert opened == []
+    refused(runner(capfd)("demo", "tables", "--table"), "--force")
+    assert "95 % intervals" in runner(capfd)("demo", "tables", "--table", "--force", "--open").out
+    assert opened == [str(tmp_path / "tables" / "report.html")]
 
 
 def test_a_file_is_no_folder(capfd, tmp_path):

@@ -93,9 +93,66 @@ def fields_with_a_text(kind):
     }
 
 
+def has_section(section, *documented):
+    """Return whether one of several functions and classes has a section in its docstring."""
+    return any(bool(docscrape.get_doc_object(value)[section]) for value in documented)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_is_documented(name):
     assert problems([FUNCTIONS[name]]) == []
+    assert has_section("See Also", FUNCTIONS[name])
+
+
+# Those whose methods people look up one by one. Methods of other classes are found from the class.
+LOOKED_UP = ("bpfa.BPFA", "bpfa.BPFAImputer", "bpfa.images.FrameRestorer")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, kind in CLASSES.items() if not issubclass(kind, Exception) and not is_protocol(kind)],
+)
+def test_a_class_says_what_else_to_look_at(name):
+    assert has_section("See Also", CLASSES[name])
+    if name in LOOKED_UP:
+        methods = methods_of(CLASSES[name])
+        assert [
+            method for method, functions in methods.items() if not has_section("See Also", *functions)
+        ] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["bpfa.BPFA", "bpfa.train", "bpfa.algorithm", "bpfa.inpaint", "bpfa.denoise"]
+)
+def test_what_comes_from_papers_names_them(name):
+    assert has_section("References", PUBLIC[name])
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_else_to_look_at_exists(name):
+    parents = ["", f"{name}.", f"{name.rpartition('.')[0]}."]
+    documented = [PUBLIC[name]]
+    if inspect.isclass(PUBLIC[name]):
+        documented += [function for functions in methods_of(PUBLIC[name]).values() for function in functions]
+    for value in documented:
+        for targets, _ in docscrape.get_doc_object(value)["See Also"]:
+            for target, _ in targets:
+                assert any(exists(parent + target) for parent in parents), target
+
+
+def exists(path):
+    """Return whether a name such as bpfa.BPFA.fit leads to something public."""
+    for parts in range(path.count("."), 0, -1):
+        pieces = path.split(".")
+        module, rest = ".".join(pieces[:parts]), pieces[parts:]
+        if module in MODULES:
+            value = import_module(module)
+            if rest[0] not in value.__all__:
+                return False
+            for piece in rest:
+                value = getattr(value, piece, None)
+            return value is not None
+    return False
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -118,6 +175,14 @@ def test_a_class_and_its_methods_are_documented(name):
         # "..." stands for the parameters of another class.
         taken = set(inspect.signature(kind).parameters) if "..." not in said else set()
         assert taken - said - fields_with_a_text(kind) == set()
+
+
+def test_names_that_lead_nowhere_are_noticed():
+    assert exists("bpfa.BPFA.fit")
+    assert exists("bpfa.images.masks.random")
+    assert not exists("bpfa.BPFA.fitted")
+    assert not exists("bpfa.nothing")
+    assert not exists("fit")
 
 
 def test_what_is_not_documented_is_noticed():

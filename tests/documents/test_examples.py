@@ -2,6 +2,9 @@
 
 import doctest
 import re
+import tomllib
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,12 @@ PAGES = [
     for page in sorted(DOCS.rglob("*.md"))
     if page.relative_to(DOCS).parts[0] not in ("_build", "gallery", "notes", "repository")
 ]
-# A block may be preceded by a comment, which readers do not see: <!-- not run: it needs a GPU -->
+# A block may be preceded by a comment, which readers do not see: <!-- not run: it needs a GPU -->. Blocks
+# with the comment <!-- needs: mofapy2 --> are run where the library is installed.
 BLOCKS = re.compile(
-    r"(?:<!-- not run: (?P<reason>[^\n]+) -->\n+)?```(?P<kind>python|pycon)\n(?P<code>.*?)```", re.DOTALL
+    r"(?:<!-- (?:not run: (?P<reason>[^\n]+)|needs: (?P<library>\w+)) -->\n+)?"
+    r"```(?P<kind>python|pycon)\n(?P<code>.*?)```",
+    re.DOTALL,
 )
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -61,15 +67,27 @@ def blocks_of(page):
 def test_the_examples_of_a_page(page, names):
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     for block in blocks_of(page):
-        if block["reason"]:
+        if block["reason"] or (block["library"] and find_spec(block["library"]) is None):
             continue
         line = page.read_text(encoding="utf-8")[: block.start()].count("\n") + 1
         if block["kind"] == "python":
-            exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+            with warnings.catch_warnings():
+                if block["library"]:
+                    # What other libraries warn of is theirs.
+                    warnings.simplefilter("ignore")
+                exec(compile("\n" * line + block["code"], str(page), "exec"), names)
         else:
             test = doctest.DocTestParser().get_doctest(block["code"], names, page.name, str(page), line)
             assert runner.run(test, clear_globs=False).failed == 0, f"{page.name}, line {line}: see above"
             names = test.globs
+
+
+def test_what_examples_need_is_installed_for_the_tests():
+    needed = {block["library"] for page in PAGES for block in blocks_of(page)} - {None}
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = " ".join(extras["test"])
+    assert needed
+    assert [library for library in needed if library not in wanted] == []
 
 
 def test_there_are_examples():

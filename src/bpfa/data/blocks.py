@@ -35,6 +35,11 @@ def sequential(rows: Rows, block_rows: int | None = None) -> Iterator[Batch]:
     ------
     Batch
 
+    See Also
+    --------
+    bpfa.data.read_batches : Read batches ahead.
+    bpfa.data.sample_ids : A sample of rows.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows

@@ -22,6 +22,11 @@ class ConcatRows(RowSource):
     sources : list of Rows
         All with the same number of columns, and with the same names where the columns have names.
 
+    See Also
+    --------
+    bpfa.data.PanelRows : Several sources with different columns.
+    bpfa.open_rows : Open a file, a frame or several of them.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows

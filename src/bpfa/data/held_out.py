@@ -114,6 +114,11 @@ class HeldOutRows(RowsWithHeldOut):
     spared : boolean array, shape (n_columns,), optional
         True for columns of which nothing is held out.
 
+    See Also
+    --------
+    bpfa.data.FewHeldOutRows : The same for few entries of many rows.
+    bpfa.BPFA.held_out_score : The same for chosen entries.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows
@@ -161,6 +166,10 @@ class FewHeldOutRows(RowsWithHeldOut):
     stream : Stream
     spared : boolean array, shape (n_columns,), optional
         True for columns of which nothing is held out.
+
+    See Also
+    --------
+    bpfa.data.HeldOutRows : Rows of which some entries are kept from the fit.
 
     Examples
     --------

@@ -68,6 +68,12 @@ def open_rows(source: Any, **options: Any) -> RowSource:
     -------
     RowSource
 
+    See Also
+    --------
+    bpfa.BPFA.fit : Learn from a whole table.
+    bpfa.data.as_rows : Data of any kind as rows.
+    bpfa.data.PanelRows : Several sources with different columns.
+
     Examples
     --------
     >>> matrix = sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])
@@ -153,6 +159,11 @@ def as_rows(data: Any, missing: Any = None) -> RowSource:
     Returns
     -------
     RowSource
+
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.as_source : Rows with windows and names.
 
     Examples
     --------

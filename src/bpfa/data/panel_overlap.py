@@ -32,6 +32,10 @@ class PanelOverlap:
     measured : boolean array, shape (n_panels, n_columns)
         Whether a panel has an observed entry of a column.
 
+    See Also
+    --------
+    bpfa.data.PanelRows : Several sources with different columns.
+
     Examples
     --------
     >>> measured = np.array([[True, True, False], [False, True, True]])

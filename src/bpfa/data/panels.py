@@ -93,6 +93,11 @@ class PanelRows(ConcatRows):
     overlap : PanelOverlap
         Which source has which columns. `print` shows a summary.
 
+    See Also
+    --------
+    bpfa.data.ConcatRows : Several sources, one below the other.
+    bpfa.data.PanelOverlap : Which columns panels share.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows

@@ -53,6 +53,11 @@ class PatchRows(RowSource):
     stride : int
         Distance in pixels from one patch to the next, along both axes.
 
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.data.RowSource : The base of all sources.
+
     Examples
     --------
     >>> picture = np.arange(12.0).reshape(1, 3, 4, 1)

@@ -26,6 +26,10 @@ class RowNames:
         The entries of each of these columns, one for each row. Text files give them exactly as they are
         written there.
 
+    See Also
+    --------
+    bpfa.data.RowSource : The base of all sources.
+
     Examples
     --------
     >>> names = RowNames(("gene",), (np.array(["TP53", "MYC"], dtype=object),))

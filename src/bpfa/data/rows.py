@@ -27,6 +27,10 @@ class Batch:
     ids : integer array, optional
         Ids of the rows, from which their random numbers are derived; 0, 1, 2, ... by default.
 
+    See Also
+    --------
+    bpfa.Rows
+
     Examples
     --------
     >>> batch = Batch([[1.0, np.nan]])
@@ -194,6 +198,10 @@ class RowSource(ABC):
     reading : str or None
         What was found out about a file when it was opened, in words, if there is anything to say.
 
+    See Also
+    --------
+    bpfa.open_rows, bpfa.data.FileRows
+
     Examples
     --------
     >>> class Ones(RowSource):
@@ -300,6 +308,10 @@ def as_source(argument: str, rows: Rows) -> RowSource:
     -------
     RowSource
 
+    See Also
+    --------
+    bpfa.data.as_rows, bpfa.data.RowSource
+
     Examples
     --------
     >>> as_source("rows", ArrayRows([[1.0], [2.0], [3.0]])).read(1, 3).values.ravel()
@@ -309,10 +321,8 @@ def as_source(argument: str, rows: Rows) -> RowSource:
     ...
     TypeError: rows: int; expected Rows
     """
-    if isinstance(rows, RowSource):
-        return rows
     check_instance(argument, rows, Rows)
-    return _WrappedRows(rows)
+    return rows if isinstance(rows, RowSource) else _WrappedRows(rows)
 
 
 class ArrayRows(RowSource):
@@ -329,6 +339,10 @@ class ArrayRows(RowSource):
     allow_all_missing : bool
         Accept data without any observed entry: nothing can be learned from them, but they can be filled in.
     column_names : list of str, optional
+
+    See Also
+    --------
+    bpfa.open_rows, bpfa.data.RowSource
 
     Examples
     --------

@@ -23,6 +23,11 @@ ROUNDINGS = 8
 class ColumnMoments:
     """Number, mean and standard deviation of the observed entries of every column.
 
+    See Also
+    --------
+    bpfa.data.column_moments : Compute the moments of columns.
+    bpfa.data.Scale : Means and scales of columns.
+
     Examples
     --------
     >>> ColumnMoments(np.array([9, 9]), np.array([1.0, 5.0]), np.array([2.0, 0.0])).scale
@@ -45,6 +50,11 @@ class ColumnMoments:
 
 class Scale(NamedTuple):
     """The units of a model, column by column.
+
+    See Also
+    --------
+    bpfa.data.column_moments : Compute the moments of columns.
+    bpfa.data.StandardisedRows : Rows in units of their columns' deviations.
 
     Examples
     --------
@@ -220,6 +230,11 @@ def column_moments(rows: Rows) -> ColumnMoments:
     -------
     ColumnMoments
 
+    See Also
+    --------
+    bpfa.data.ColumnMoments : Counts, means and variances of columns.
+    bpfa.data.Scale : Means and scales of columns.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows
@@ -268,6 +283,11 @@ class StandardisedRows(MappedRows):
     rows : Rows
     mean, scale : arrays, shape (n_columns,)
         For example those of `column_moments`.
+
+    See Also
+    --------
+    bpfa.data.Scale : Means and scales of columns.
+    bpfa.data.MappedRows : The base of rows that change other rows.
 
     Examples
     --------

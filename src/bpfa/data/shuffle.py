@@ -78,6 +78,11 @@ def batch_ids(
     ------
     integer array
 
+    See Also
+    --------
+    bpfa.data.read_batches : Read batches ahead.
+    bpfa.data.ShuffledEpochs : Pass after pass in shuffled order.
+
     Examples
     --------
     >>> ids = batch_ids(5, 2, Stream.from_seed(0))
@@ -115,6 +120,11 @@ def read_batches(
     ------
     Batch
 
+    See Also
+    --------
+    bpfa.data.batch_ids : The rows of each batch.
+    bpfa.data.sequential : One block after the other.
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows
@@ -151,6 +161,11 @@ def sample_ids(rows: Rows, n: int, rng: np.random.Generator) -> NDArray[np.int64
     Returns
     -------
     integer array
+
+    See Also
+    --------
+    bpfa.data.batch_ids : The rows of each batch.
+    bpfa.data.sequential : One block after the other.
 
     Examples
     --------

@@ -16,7 +16,13 @@ __all__ = ["ShuffledEpochs", "SinglePass", "Visits"]
 
 
 class Visits(Protocol):
-    """An order of visits, which says how far through the data a step has come."""
+    """An order of visits, which says how far through the data a step has come.
+
+    See Also
+    --------
+    bpfa.data.ShuffledEpochs : Pass after pass in shuffled order.
+    bpfa.data.SinglePass : Every row once.
+    """
 
     @property
     def repeated(self) -> bool:
@@ -86,6 +92,11 @@ class ShuffledEpochs:
         Rows of a batch; more than there are means all of them.
     stream : Stream
         Decides the order.
+
+    See Also
+    --------
+    bpfa.data.SinglePass : Every row once.
+    bpfa.data.batch_ids : The rows of each batch.
 
     Examples
     --------
@@ -184,6 +195,10 @@ class SinglePass:
         Passes made before this one.
     rows_per_epoch : int
         How many rows count as one pass.
+
+    See Also
+    --------
+    bpfa.data.ShuffledEpochs : Pass after pass in shuffled order.
 
     Examples
     --------

@@ -50,6 +50,12 @@ class DiagnosticsMixin(PredictionMixin):
               standardised units. Components that occur in the same rows and columns overlap, so these shares
               do not add up to the total, which the method `variance_explained` returns.
 
+        See Also
+        --------
+        bpfa.BPFA.top_columns : The columns that a feature consists of.
+        bpfa.BPFA.merge_report : Features that nearly coincide.
+        bpfa.plots.plot_usage : How often features are used.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -75,6 +81,11 @@ class DiagnosticsMixin(PredictionMixin):
             One row for each component and column, ranked by the size of the standardised loading:
             `component`, `rank` from 1, `column`, `loading` in the units of the data, and
             `standardised_loading`.
+
+        See Also
+        --------
+        bpfa.BPFA.component_summary : What each feature is, and how often it is used.
+        bpfa.plots.plot_components : The features.
 
         Examples
         --------
@@ -107,6 +118,10 @@ class DiagnosticsMixin(PredictionMixin):
             components that are not in use ("prune"). The columns are `component`,
             `other`, `usage`, `other_usage`, `cosine` and `advice`. The frame is empty if there is nothing to
             merge or prune.
+
+        See Also
+        --------
+        bpfa.BPFA.component_summary : What each feature is, and how often it is used.
 
         Examples
         --------
@@ -163,6 +178,11 @@ class DiagnosticsMixin(PredictionMixin):
             `entries` is "observed" for those that the model sees while it predicts. The hidden ones are "held
             out" or, if the model has learned from them in the fit, "seen in the fit"; they are "perhaps seen
             in the fit" if that is not known, as for a model that was saved by an early version.
+
+        See Also
+        --------
+        bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
+        bpfa.BPFA.residuals : Whether what is left looks like noise.
 
         Examples
         --------
@@ -263,6 +283,11 @@ class DiagnosticsMixin(PredictionMixin):
             `n_entries`, `mean` (0), `std` (1; if larger, the column is noisier than the model assumes),
             `skewness` (0), `excess_kurtosis` (0), and `beyond_3`, the share of the residuals that are more
             than three standard deviations of the noise from zero (0.0027).
+
+        See Also
+        --------
+        bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
+        bpfa.plots.plot_residuals : What is left over.
 
         Examples
         --------

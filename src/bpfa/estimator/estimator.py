@@ -225,6 +225,19 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     feature_names_in_ : array of str
         Names of the columns, if they have names.
 
+    See Also
+    --------
+    bpfa.BPFAImputer : A transformer that fills in missing entries.
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.train : The training loop.
+
+    References
+    ----------
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+    .. [2] J. Paisley and L. Carin, "Nonparametric Factor Analysis with Beta Process Priors", ICML (2009).
+
     Examples
     --------
     >>> import numpy as np
@@ -348,6 +361,13 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         Returns
         -------
         self
+
+        See Also
+        --------
+        bpfa.BPFA.partial_fit : Learn from one part after the other.
+        bpfa.BPFA.transform : The weights of the features in every row.
+        bpfa.BPFA.impute : Fill in missing entries.
+        bpfa.open_rows : Open a file, a frame or several of them.
         """
         parameters = check_parameters(self.get_params())
         checkpoint = as_checkpoint(checkpoint)

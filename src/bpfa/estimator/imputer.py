@@ -71,6 +71,11 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self
+
+        See Also
+        --------
+        bpfa.BPFAImputer.transform : Fill in missing entries.
+        bpfa.BPFA.fit : Learn from a whole table.
         """
         model = BPFA(**self.get_params(deep=False)).fit(X, missing=missing)
         if hasattr(self, "feature_names_in_"):
@@ -95,6 +100,10 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         array of the same shape, or what `set_output` asks for
             Observed entries are unchanged. A column that had no observed entry in the fit is kept, and its
             missing entries stay NaN.
+
+        See Also
+        --------
+        bpfa.BPFA.impute : Fill in missing entries.
         """
         check_is_fitted(self)
         filled = np.asarray(self.model_.impute(rows_like_those_of_the_fit(self, X, missing)))
@@ -114,6 +123,11 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of the same shape, or what `set_output` asks for
+
+        See Also
+        --------
+        bpfa.BPFAImputer.fit : Learn from a table.
+        bpfa.BPFAImputer.transform : Fill in missing entries.
         """
         return self.fit(X, y, missing=missing).transform(X, missing=missing)
 

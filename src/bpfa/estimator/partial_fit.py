@@ -55,6 +55,11 @@ class PartialFitMixin:
         Returns
         -------
         self
+
+        See Also
+        --------
+        bpfa.BPFA.fit : Learn from a whole table.
+        bpfa.BPFA.save : Write a model to a file.
         """
         parameters = check_parameters(self.get_params())
         n_jobs = check_jobs(parameters.n_jobs)

@@ -77,6 +77,12 @@ class PredictionMixin(TransformMixin):
             constant, with deviation 0. In a column that had no observed entry in the fit, nothing can be
             predicted: missing entries and their deviations are NaN. Panels (see `open_rows`) become a frame
             of pandas with all columns of the fit.
+
+        See Also
+        --------
+        bpfa.BPFA.transform : The weights of the features in every row.
+        bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
+        bpfa.BPFAImputer : A transformer that fills in missing entries.
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
@@ -124,6 +130,11 @@ class PredictionMixin(TransformMixin):
         float
             The higher the better.
 
+        See Also
+        --------
+        bpfa.BPFA.held_out_score : The same for chosen entries.
+        bpfa.BPFA.variance_explained : How well entries are predicted.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -158,6 +169,11 @@ class PredictionMixin(TransformMixin):
         -------
         HeldOutScore
             The log-likelihood per entry is in the units of the data, the squared error in units of `scale_`.
+
+        See Also
+        --------
+        bpfa.BPFA.score : Log-likelihood of hidden entries.
+        bpfa.held_out_score : How well a posterior predicts held-out entries.
 
         Examples
         --------
@@ -222,6 +238,11 @@ class PredictionMixin(TransformMixin):
             Also write the data with its missing entries filled in.
         batch : sequence, or str, optional
             The batch of every observation, or the name of a column of obs, as in `fit`.
+
+        See Also
+        --------
+        bpfa.BPFA.transform : The weights of the features in every row.
+        bpfa.BPFA.impute : Fill in missing entries.
 
         Examples
         --------

@@ -41,6 +41,11 @@ class SavingMixin:
             Also save the rows of the fit that were kept to find like rows among. Without them the loaded
             model predicts by its features alone, and gives a `RowsNotSavedWarning` when it does so.
 
+        See Also
+        --------
+        bpfa.BPFA.load : Read a model from a file.
+        bpfa.Checkpoint : Save a fit while it runs.
+
         Examples
         --------
         >>> import tempfile, pathlib
@@ -69,6 +74,10 @@ class SavingMixin:
         Returns
         -------
         BPFA
+
+        See Also
+        --------
+        bpfa.BPFA.save : Write a model to a file.
 
         Examples
         --------

@@ -76,6 +76,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array, or CSR array with `sparse_output`, shape (n_rows, K)
 
+        See Also
+        --------
+        bpfa.BPFA.fit : Learn from a whole table.
+        bpfa.BPFA.transform : The weights of the features in every row.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -105,6 +110,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array, or CSR array with `sparse_output`, shape (n_rows, K)
             A weight is zero if the row uses the feature with a probability below 1/1000, or below 1/2 if the
             model was fitted with `prefer="balance"` or "readability".
+
+        See Also
+        --------
+        bpfa.BPFA.inverse_transform : From weights back to rows.
+        bpfa.BPFA.impute : Fill in missing entries.
         """
         check_is_fitted(self)
         source = rows_like_those_of_the_fit(self, X, missing)
@@ -152,6 +162,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         array, shape (n_rows, n_columns)
 
+        See Also
+        --------
+        bpfa.BPFA.transform : The weights of the features in every row.
+        bpfa.BPFA.sample : Draw new rows.
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -183,6 +198,11 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         array, shape (n_samples, n_columns)
             Columns that were constant in the fit have their constant, and columns that had no observed entry
             are NaN.
+
+        See Also
+        --------
+        bpfa.BPFA.inverse_transform : From weights back to rows.
+        bpfa.draw_data : Data drawn from the model.
 
         Examples
         --------

@@ -29,6 +29,11 @@ class Checkpoint:
     every_minutes : float, optional
         Minutes between saves. The default is 5 if `every_steps` is not given either.
 
+    See Also
+    --------
+    bpfa.BPFA.fit : Learn from a whole table.
+    bpfa.BPFA.load : Read a model from a file.
+
     Examples
     --------
     >>> Checkpoint("model.bpfa", every_steps=100)

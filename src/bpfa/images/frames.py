@@ -100,6 +100,11 @@ class FrameRestorer:
         All further options are those of `inpaint`. Here, `refine` is None by default, there are fewer draws
         and sweeps, and patches are at most 12 pixels wide unless `patch_size` says otherwise.
 
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.images.masks.Scan : The positions that a scan visits.
+
     Examples
     --------
     >>> from bpfa.images import FrameRestorer, masks
@@ -187,6 +192,11 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.stream : Restore frames as they come.
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self._watch.n_steps if self.follow_changes else self.learn)
@@ -215,6 +225,12 @@ class FrameRestorer:
         shape : pair of int
             Height and width.
         dtype : dtype
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.so_far : Look at it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         height, width = (check_integer("shape", n, low=1) for n in shape)
         self._scan = _PartialScan(np.zeros((height, width), dtype), np.ones((height, width), dtype=bool))
@@ -228,6 +244,12 @@ class FrameRestorer:
             Row and column of every pixel.
         values : array-like, shape (n,)
             Their values.
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
+        bpfa.images.FrameRestorer.so_far : Look at it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("add")
         places = checked_positions(positions, scan.values.shape)
@@ -243,6 +265,11 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("so_far")
         return self._restored(scan.values, scan.missing, 0)
@@ -253,6 +280,12 @@ class FrameRestorer:
         Returns
         -------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
+        bpfa.images.FrameRestorer.add : Add pixels to it.
+        bpfa.images.FrameRestorer.so_far : Look at it.
         """
         scan = self._present_scan("finish")
         result = self.restore(scan.values, scan.missing)
@@ -274,6 +307,10 @@ class FrameRestorer:
         Yields
         ------
         ImageResult
+
+        See Also
+        --------
+        bpfa.images.FrameRestorer.restore : Restore one frame.
         """
         slot = LatestFrame(frames)
         for item in slot:

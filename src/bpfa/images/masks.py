@@ -37,6 +37,10 @@ class Scan:
     positions : int array, shape (n, 2)
         Row and column of every pixel that is visited. No pixel is visited twice.
 
+    See Also
+    --------
+    bpfa.images.masks.random, bpfa.inpaint
+
     Examples
     --------
     >>> scan = Scan((2, 3), [[0, 0], [0, 2], [1, 2]])
@@ -156,6 +160,10 @@ def random(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> Scan
     -------
     Scan
 
+    See Also
+    --------
+    bpfa.images.masks.blue_noise, bpfa.images.masks.Scan
+
     Examples
     --------
     >>> scan = random((64, 64), 0.2)
@@ -184,6 +192,10 @@ def lines(shape: tuple[int, int], dose: float, *, seed: int | None = None) -> Sc
     Returns
     -------
     Scan
+
+    See Also
+    --------
+    bpfa.images.masks.random, bpfa.images.masks.blue_noise, bpfa.images.masks.Scan
 
     Examples
     --------
@@ -219,6 +231,10 @@ def line_hop(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> Sc
     Returns
     -------
     Scan
+
+    See Also
+    --------
+    bpfa.images.masks.random, bpfa.images.masks.blue_noise, bpfa.images.masks.Scan
 
     Examples
     --------
@@ -258,6 +274,10 @@ def spiral(shape: tuple[int, int], dose: float) -> Scan:
     Returns
     -------
     Scan
+
+    See Also
+    --------
+    bpfa.images.masks.random, bpfa.images.masks.blue_noise, bpfa.images.masks.Scan
 
     Examples
     --------
@@ -311,6 +331,10 @@ def blue_noise(shape: tuple[int, int], dose: float, *, seed: int | None = 0) -> 
     Returns
     -------
     Scan
+
+    See Also
+    --------
+    bpfa.images.masks.random, bpfa.images.masks.Scan
 
     Examples
     --------

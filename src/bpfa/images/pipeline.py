@@ -212,6 +212,12 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     --------
     inpaint : Fill in missing pixels, and leave the others as they are.
 
+    References
+    ----------
+    .. [1] M. Zhou, H. Chen, J. Paisley, L. Ren, L. Li, Z. Xing, D. Dunson, G. Sapiro and L. Carin,
+       "Nonparametric Bayesian Dictionary Learning for Analysis of Noisy and Incomplete Images", IEEE
+       Transactions on Image Processing 21 (2012).
+
     Examples
     --------
     >>> from bpfa.images import denoise

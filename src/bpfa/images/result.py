@@ -19,6 +19,12 @@ __all__ = ["ImageResult"]
 class ImageResult:
     """A restored picture, its uncertainty, and the model that restored it.
 
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.denoise : Remove noise.
+    bpfa.report.image_report : A page about a restored picture.
+
     Examples
     --------
     >>> from bpfa import denoise

@@ -30,6 +30,11 @@ ViewName = Literal["expected", "sampled"]
 class Algorithm(NamedTuple):
     """A cell of the grid on a device, with the options of its local method.
 
+    See Also
+    --------
+    bpfa.algorithm : An algorithm by its name.
+    bpfa.ALGORITHMS : All algorithms by name.
+
     Examples
     --------
     >>> algorithm("gibbs-ssvi", device="numpy").view
@@ -139,6 +144,16 @@ def algorithm(name: str, *, device: str = "cpu", **options: Any) -> Algorithm:
     Returns
     -------
     Algorithm
+
+    See Also
+    --------
+    bpfa.ALGORITHMS : All algorithms by name.
+    bpfa.train : The training loop.
+
+    References
+    ----------
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
 
     Examples
     --------

@@ -40,6 +40,10 @@ class ChainStore:
         A folder for files that hold the states, and are deleted together with the store. By default the
         states are kept in memory.
 
+    See Also
+    --------
+    bpfa.train : The training loop.
+
     Examples
     --------
     >>> store = ChainStore(100, 5)

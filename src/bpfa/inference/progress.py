@@ -15,6 +15,10 @@ __all__ = ["NonFiniteError", "Progress", "step_numbers"]
 class Progress(NamedTuple):
     """The state of a training run after a step.
 
+    See Also
+    --------
+    bpfa.train : The training loop.
+
     Examples
     --------
     >>> import bpfa

@@ -37,6 +37,10 @@ class ChainPosterior:
     state : LocalState
         The newest z and w of every row, from which the chain can continue.
 
+    See Also
+    --------
+    bpfa.GlobalPosterior : The posterior of the features.
+
     Examples
     --------
     >>> import bpfa

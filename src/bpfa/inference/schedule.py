@@ -26,6 +26,10 @@ class Schedule:
         The least step size, from 0 to 1. Where it is above 0, a run never stops learning, and forgets what it
         saw more than about 1 / least steps ago: this suits data that changes.
 
+    See Also
+    --------
+    bpfa.train : The training loop.
+
     Examples
     --------
     >>> Schedule()(1)

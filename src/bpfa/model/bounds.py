@@ -32,6 +32,11 @@ def full_bound(
     -------
     float
 
+    See Also
+    --------
+    bpfa.held_out_score : How well a posterior predicts held-out entries.
+    bpfa.train : The training loop.
+
     Examples
     --------
     >>> from bpfa.inference.starts import random_posterior

@@ -96,6 +96,11 @@ class GlobalPosterior:
         the idle ones integrated out. The model is the same; but the idle weights only repeat the g_w that
         they were drawn with, so that learning from them is slow (docs/math.md section 5).
 
+    See Also
+    --------
+    bpfa.ChainPosterior : The posterior of the sampler.
+    bpfa.posterior_draws : Draws from a posterior.
+
     Examples
     --------
     >>> import bpfa

@@ -31,6 +31,11 @@ class Priors:
     e0, f0 : float
         Shape and rate of the weight precision g_w.
 
+    See Also
+    --------
+    bpfa.draw_data : Data drawn from the model.
+    bpfa.BPFA : The estimator for tables.
+
     Examples
     --------
     >>> Priors(a=2.0).a
@@ -84,6 +89,10 @@ def as_priors(priors: Priors | None) -> Priors:
 
 class Synthetic(NamedTuple):
     """A data set drawn from the model, together with the variables that generated it.
+
+    See Also
+    --------
+    bpfa.draw_data : Data drawn from the model.
 
     Examples
     --------
@@ -145,6 +154,11 @@ def draw_data(
     Returns
     -------
     Synthetic
+
+    See Also
+    --------
+    bpfa.Priors : The hyperparameters.
+    bpfa.BPFA.sample : Draw new rows.
 
     Examples
     --------

@@ -58,6 +58,11 @@ def plot_components(model: BPFA, n: int = 12, *, n_columns: int = 30, ax: Axes |
     -------
     matplotlib.axes.Axes
 
+    See Also
+    --------
+    bpfa.BPFA.component_summary : What each feature is, and how often it is used.
+    bpfa.plots.plot_usage : How often features are used.
+
     Examples
     --------
     >>> from bpfa import BPFA, draw_data
@@ -105,6 +110,11 @@ def plot_usage(model: BPFA, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
 
+    See Also
+    --------
+    bpfa.BPFA.component_summary : What each feature is, and how often it is used.
+    bpfa.plots.plot_components : The features.
+
     Examples
     --------
     >>> from bpfa import BPFA, draw_data
@@ -151,6 +161,11 @@ def plot_trace(model: BPFA, *, against: str = "step", figure: FigureBase | None 
     -------
     list of matplotlib.axes.Axes
         The panels from top to bottom.
+
+    See Also
+    --------
+    bpfa.report.model_report : A page about a model.
+    bpfa.plots.plot_usage : How often features are used.
 
     Examples
     --------
@@ -204,6 +219,11 @@ def plot_coverage(
     -------
     matplotlib.axes.Axes
 
+    See Also
+    --------
+    bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
+    bpfa.report.model_report : A page about a model.
+
     Examples
     --------
     >>> from bpfa import BPFA, draw_data
@@ -256,6 +276,11 @@ def plot_residuals(model: BPFA, X: Any, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
+
+    See Also
+    --------
+    bpfa.BPFA.residuals : Whether what is left looks like noise.
+    bpfa.plots.plot_coverage : The coverage of intervals.
 
     Examples
     --------

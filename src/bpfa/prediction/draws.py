@@ -57,6 +57,11 @@ def posterior_draws(
     ------
     PosteriorDraw
 
+    See Also
+    --------
+    bpfa.held_out_score : How well a posterior predicts held-out entries.
+    bpfa.GlobalPosterior : The posterior of the features.
+
     Examples
     --------
     >>> from bpfa import ArrayRows, algorithm

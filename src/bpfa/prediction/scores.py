@@ -32,6 +32,10 @@ BLOCK_ROWS = 4096
 class HeldOutScore(NamedTuple):
     """Scores over held-out entries.
 
+    See Also
+    --------
+    bpfa.held_out_score : How well a posterior predicts held-out entries.
+
     Examples
     --------
     >>> HeldOutScore(log_likelihood=-1.2, mse=0.8, n_entries=100).mse
@@ -112,6 +116,12 @@ def held_out_score(
     Returns
     -------
     HeldOutScore
+
+    See Also
+    --------
+    bpfa.BPFA.score : Log-likelihood of hidden entries.
+    bpfa.HeldOutScore : The result, with its parts.
+    bpfa.posterior_draws : Draws from a posterior.
 
     Examples
     --------
@@ -256,6 +266,11 @@ def psnr(truth: Any, restored: Any, where: Any = None, *, peak: float = 255.0) -
     -------
     float
         Infinity if the two pictures agree at all of these pixels.
+
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.denoise : Remove noise.
 
     Examples
     --------

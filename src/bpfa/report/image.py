@@ -49,6 +49,12 @@ def image_report(
     str
         The page, in HTML. It needs no other file and no network.
 
+    See Also
+    --------
+    bpfa.inpaint : Fill in missing pixels.
+    bpfa.denoise : Remove noise.
+    bpfa.report.model_report : A page about a model.
+
     Examples
     --------
     >>> from pathlib import Path

@@ -34,6 +34,11 @@ def model_report(model: Any, X: Any = None, *, title: str) -> str:
     str
         The page, in HTML. It needs no other file and no network.
 
+    See Also
+    --------
+    bpfa.report.image_report : A page about a restored picture.
+    bpfa.plots.plot_components : The features.
+
     Examples
     --------
     >>> from bpfa import BPFA, draw_data

@@ -53,7 +53,7 @@ def cupy_module() -> Any:
     return library(
         "cupy",
         "cuda13",
-        purpose="device='cuda' needs CuPy, which is not installed",
+        purpose="a GPU needs CuPy, which is not installed",
         alternative=", or 'bpfa[cuda12]' for a driver of CUDA 12",
     )
 

@@ -34,6 +34,11 @@ class AnnDataRows(MappedRows):
         What it means if a sparse matrix does not store an entry. Counts are stored in sparse form because
         most of them are zero, hence the default.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.RowSource : The base of all sources.
+
     Examples
     --------
     >>> import anndata

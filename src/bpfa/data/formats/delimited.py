@@ -56,6 +56,11 @@ class TextRows(ArrayRows):
         Whether the first line holds the names of the columns. Without a header the columns have no names, and
         are called "0", "1", ... where they are chosen.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -206,6 +211,11 @@ def read_csv(
     Returns
     -------
     TextRows
+
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.TextRows : Text files.
 
     Examples
     --------

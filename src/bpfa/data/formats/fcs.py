@@ -40,6 +40,11 @@ class FCSRows(FileRows):
     exclude : list of str, optional
         Channels to leave out in addition, by the name of their marker or detector.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import flowio, tempfile

@@ -44,6 +44,11 @@ class FileRows(RowSource):
         Number of rows that are stored together, for example in a compressed block.
     column_names : list of str, optional
 
+    See Also
+    --------
+    bpfa.data.RowSource : The base of all sources.
+    bpfa.open_rows : Open a file, a frame or several of them.
+
     Examples
     --------
     >>> class Ones(FileRows):

@@ -23,6 +23,11 @@ class HDF5Rows(FileRows):
     key : str, optional
         Name of the dataset, such as "group/data"; the only matrix of the file by default.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import h5py, tempfile

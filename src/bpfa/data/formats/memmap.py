@@ -24,6 +24,11 @@ class MemmapRows(FileRows):
     source : path or numpy.memmap
         Real numbers of any type and byte order, stored row by row or column by column (Fortran order).
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import tempfile

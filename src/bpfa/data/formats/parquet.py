@@ -46,6 +46,11 @@ class ParquetRows(FileRows):
     exclude : list of str, optional
         Columns to leave out.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import pyarrow as pa, pyarrow.parquet, tempfile

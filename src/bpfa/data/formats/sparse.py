@@ -28,6 +28,11 @@ class SparseRows(RowSource):
         stored zero is a zero, and a stored NaN is missing.
     column_names : list of str, optional
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.RowSource : The base of all sources.
+
     Examples
     --------
     >>> matrix = sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])

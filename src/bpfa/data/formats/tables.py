@@ -34,6 +34,11 @@ class TableRows(ArrayRows):
     exclude : list of str, optional
         Columns to leave out.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.RowSource : The base of all sources.
+
     Examples
     --------
     >>> import pandas

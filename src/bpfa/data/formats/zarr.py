@@ -22,6 +22,11 @@ class ZarrRows(FileRows):
     key : str, optional
         Path of the array within a group; the only matrix of the group by default.
 
+    See Also
+    --------
+    bpfa.open_rows : Open a file, a frame or several of them.
+    bpfa.data.FileRows : The base of sources that are files.
+
     Examples
     --------
     >>> import tempfile, zarr
