@@ -30,7 +30,14 @@ noisy = truth + 0.1 * truth.data.std() * np.random.default_rng(0).normal(size=tr
 scan = masks.line_hop(truth.data.shape, 0.2, seed=0)
 print(f"dose {scan.dose:.0%} of a full scan, the beam travels {scan.travel:,.0f} pixels")
 
-small = {"patch_size": 8, "n_components": 48, "max_steps": 100, "refine": None, "random_state": 0}
+small = {
+    "patch_size": 8,
+    "n_components": 48,
+    "max_steps": 100,
+    "refine": None,
+    "init": "data",
+    "random_state": 0,
+}
 result = bpfa.denoise(noisy, scan, **small)
 print(result.image, result.image.axes_manager[0].units, sep=", ")
 wrong = np.sqrt(np.mean((result.image.data - truth.data)[scan.missing] ** 2)) / truth.data.std()

@@ -12,7 +12,7 @@ from bpfa.data.patches import PatchRows
 from bpfa.images import FrameRestorer, masks
 from bpfa.images import live as live_module
 from bpfa.images.live import FrameResult
-from bpfa.images.pipeline import patch_algorithm
+from bpfa.images.restore import patch_algorithm
 
 pytestmark = pytest.mark.gpu
 

@@ -128,13 +128,13 @@ def _restore(restorer: Any, frames: Iterator[Any], shown: _Shown, given: dict[st
     latest = LatestFrame(frames) if given["skip"] else None
     for frame in latest or frames:
         if latest is not None:
-            restorer.note_skipped(latest.take_skipped())
+            restorer.counts.n_skipped += latest.take_skipped()
         try:
             if frame.problem is not None:
                 raise ValueError(frame.problem)
             result = restorer.restore(frame.values, _missing(frame, given))
         except (TypeError, ValueError) as error:
-            restorer.note_refused()
+            restorer.counts.n_refused += 1
             warnings.warn(f"a frame is left out: {frame.name}: {error}", FrameWarning, stacklevel=2)
             continue
         shown.add(result, frame)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.defaults import default_patch_size
 from bpfa.images.hidden_pixels import HiddenPixels
 from bpfa.images.kept import DECIDED
+from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
 from bpfa.images.masks import checked_positions
@@ -40,26 +40,6 @@ CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 9}
 WIDEST = 12
 TASKS = {"inpaint": inpaint, "denoise": denoise}
 OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
-# Number of frames whose times are remembered.
-REMEMBERED = 1000
-
-
-class FrameWarning(UserWarning):
-    """A frame could not be restored; the stream goes on with the next one."""
-
-
-class Latency(NamedTuple):
-    """How long frames took, and how many of them were lost."""
-
-    n_restored: int
-    n_skipped: int
-    """Frames that came while an earlier one was being restored, and were replaced by a newer one."""
-    n_refused: int
-    """Frames that could not be restored."""
-    median: float
-    """Median number of seconds from the arrival of a frame to its result, over the last thousand frames."""
-    worst: float
-    """Largest number of seconds."""
 
 
 class FrameRestorer:
@@ -158,8 +138,7 @@ class FrameRestorer:
         self._watch = SceneWatch(self.learn)
         self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" else None
         self._scan: _PartialScan | None = None
-        self._seconds: deque[float] = deque(maxlen=REMEMBERED)
-        self._n_restored = self._n_skipped = self._n_refused = 0
+        self.counts = FrameCounts()
 
     @property
     def model(self) -> BPFA | None:
@@ -174,10 +153,7 @@ class FrameRestorer:
     @property
     def latency(self) -> Latency:
         """How long frames took so far, and how many were lost."""
-        seconds = list(self._seconds) or [0.0]
-        return Latency(
-            self._n_restored, self._n_skipped, self._n_refused, float(np.median(seconds)), max(seconds)
-        )
+        return self.counts.latency()
 
     def restore(self, frame: Any, mask: Any = None) -> ImageResult:
         """Restore a frame, after learning from it.
@@ -200,22 +176,8 @@ class FrameRestorer:
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self._watch.n_steps if self.follow_changes else self.learn)
-        self._n_restored += 1
-        self._seconds.append(time.perf_counter() - began)
+        self.counts.restored(time.perf_counter() - began)
         return result
-
-    def note_skipped(self, n: int) -> None:
-        """Count frames that were skipped because they came too fast.
-
-        Parameters
-        ----------
-        n : int
-        """
-        self._n_skipped += n
-
-    def note_refused(self) -> None:
-        """Count a frame that could not be restored."""
-        self._n_refused += 1
 
     def begin(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
         """Begin a frame whose pixels will be added while it is still being scanned.
@@ -314,12 +276,12 @@ class FrameRestorer:
         """
         slot = LatestFrame(frames)
         for item in slot:
-            self.note_skipped(slot.take_skipped())
+            self.counts.n_skipped += slot.take_skipped()
             frame, mask = item if isinstance(item, tuple) else (item, None)
             try:
                 result = self.restore(frame, mask)
             except (TypeError, ValueError) as error:
-                self.note_refused()
+                self.counts.n_refused += 1
                 warnings.warn(f"a frame is left out: {error}", FrameWarning, stacklevel=2)
                 continue
             yield result

@@ -21,7 +21,7 @@ from bpfa.images.canvas import axis_positions, missing_pixels, with_four_axes
 from bpfa.images.hidden_pixels import HiddenPixels
 from bpfa.images.kept import PictureForm
 from bpfa.images.options import RestorationOptions
-from bpfa.images.pipeline import patch_algorithm
+from bpfa.images.restore import patch_algorithm
 from bpfa.images.result import ImageResult
 from bpfa.images.scene import FrameSteps
 from bpfa.inference.svi import svi_step

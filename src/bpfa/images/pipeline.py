@@ -22,7 +22,6 @@ from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.estimator.kept import continued, on_device
 from bpfa.fitting.run import Callback
-from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
@@ -30,17 +29,15 @@ from bpfa.images.kept import PictureForm
 from bpfa.images.noise import choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
-from bpfa.images.restore import restore_canvas
+from bpfa.images.restore import patch_algorithm, restore_canvas
 from bpfa.images.result import ImageResult
 from bpfa.images.signals import is_signal, mask_array, restore_signal
-from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
 __all__ = [
     "denoise",
     "fit_patches",
     "image_result",
     "inpaint",
-    "patch_algorithm",
     "refine_by_groups",
     "restore_from_model",
 ]
@@ -389,24 +386,3 @@ def refine_by_groups(
             f"interrupted: the picture is that of {refined.n_rounds} rounds of grouping", stacklevel=2
         )
     return refined
-
-
-def patch_algorithm(model: BPFA, burn_in: int = defaults.BURN_IN) -> Algorithm:
-    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches.
-
-    Parameters
-    ----------
-    model : BPFA
-    burn_in : int
-        Sweeps before the first sample of a patch.
-
-    Examples
-    --------
-    >>> model = BPFA(2, max_steps=2, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 3)))
-    >>> patch_algorithm(model, 9).local.burn_in
-    9
-    """
-    settings = model.settings_
-    if ALGORITHMS[settings.algorithm].method == "Gibbs":
-        settings = replace(settings, options={**settings.options, "burn_in": burn_in})
-    return settings.make_algorithm(n_jobs=1)
