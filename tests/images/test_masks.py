@@ -136,7 +136,7 @@ def test_a_scan_of_a_stack_with_channels_is_the_same_for_all_of_them():
 
 @pytest.mark.parametrize("scan", [masks.lines, masks.line_hop])
 def test_patches_of_scanned_lines_are_not_taken_for_panels(scan, monkeypatch):
-    """Pixels of a patch that are never observed together do not make tables of different columns out of patches."""
+    """Although some pixels of a patch are never observed together."""
 
     def refuse(*_):
         raise AssertionError("taken for panels")

@@ -50,7 +50,7 @@ class Findings:
     def linked(self) -> Rows:
         """The rows as a fit with sparse rows sees them: those of panels with what their panels lack drawn."""
         visible, scale, _, _ = self.seen.visible
-        # Patches of a picture that was scanned along lines look like panels, but they are parts of one picture.
+        # Patches of a picture that was scanned along lines look like panels, but are parts of one picture.
         if isinstance(visible, PatchRows) or digest_sample(visible).complete:
             return visible
         return linked_rows(visible, scale, self.seen.settings.stream.child("panels"))
