@@ -169,3 +169,58 @@ def test_an_error_of_the_source_reaches_the_user():
 def test_wrong_settings_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         FrameRestorer(**options)
+
+
+def test_intervals_cover_what_they_promise():
+    """Whatever the model believes: two observed pixels in a hundred are hidden, and correct its deviations."""
+    y, x = np.mgrid[:96, :96]
+    picture = 100 + 40 * np.sin(x / 2) + 25 * np.cos((x + 2 * y) / 3) + 30 * (np.hypot(y - 48, x - 48) < 30)
+    covered = {}
+    for calibrate in (False, True):
+        restorer = FrameRestorer(calibrate=calibrate, **SMALL)
+        shares = []
+        for seed in range(8):
+            mask = masks.random(picture.shape, 0.4, seed=seed)
+            result = restorer.restore(picture, mask)
+            np.testing.assert_array_equal(result.missing, mask.missing)
+            np.testing.assert_array_equal(result.image[~mask.missing], picture[~mask.missing])
+            assert (result.std[~mask.missing] == 0).all()
+            errors = np.abs(result.image - picture)[mask.missing]
+            shares.append(np.mean(errors < 1.96 * result.std[mask.missing]))
+        covered[calibrate] = np.mean(shares[2:])
+    assert 0.92 <= covered[True] <= 0.97
+    assert abs(covered[True] - 0.95) < abs(covered[False] - 0.95)
+
+
+def test_a_change_of_scene_is_noticed_and_makes_the_model_learn_longer():
+    restorer = FrameRestorer(**SMALL)
+    for seed in range(6):
+        restorer.restore(waves(), scan(seed))
+    assert restorer.n_changes == 0
+    before = restorer.model.n_steps_
+    restorer.restore(steps(), scan(7))
+    assert restorer.n_changes == 1
+    restorer.restore(steps(), scan(8))
+    assert restorer.model.n_steps_ == before + restorer.learn + 3 * restorer.learn
+
+
+def test_a_slow_drift_is_no_change_of_scene():
+    restorer = FrameRestorer(**SMALL)
+    for seed in range(12):
+        restorer.restore(waves(shift=0.3 * seed), scan(seed))
+    assert restorer.n_changes == 0
+
+
+def test_only_what_is_asked_for():
+    result = FrameRestorer(output="image", **SMALL).restore(waves(), scan(0))
+    assert result.std is None
+    assert result.image.shape == SHAPE
+    with pytest.raises(ValueError, match="to_host=False: the frames are not kept on a GPU"):
+        FrameRestorer(to_host=False, device="cpu", **SMALL).restore(waves(), scan(0))
+
+
+def test_wrong_options_are_found_out_before_the_first_frame():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'strid'"):
+        FrameRestorer(strid=2)
+    with pytest.raises(ValueError, match="output='all': expected one of"):
+        FrameRestorer(output="all")

@@ -10,10 +10,11 @@ import numpy as np
 __all__ = ["FrameSteps", "SceneWatch"]
 
 # A scene has changed if the variance that the features leave unexplained is larger or smaller by this factor
-# than in the frames before. That of a still scene varies by about a hundredth, a drift changes it slowly.
-CHANGE = 1.1
+# than in the frames before. That of a still scene varies by about a hundredth, but a model that was trained only
+# for a short time still learns to explain more of it from frame to frame.
+CHANGE = 1.25
 # Number of frames whose median is what frames are compared with, and how many there must be.
-REMEMBERED, FEWEST = 8, 2
+REMEMBERED, FEWEST = 3, 2
 # After a change, the model makes this many times as many steps with each of so many frames.
 LONGER, FRAMES = 3, 10
 
