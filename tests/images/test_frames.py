@@ -172,7 +172,7 @@ def test_wrong_settings_are_refused(options, words):
 
 
 def test_intervals_cover_what_they_promise():
-    """Whatever the model believes: two observed pixels in a hundred are hidden, and correct its deviations."""
+    """Whatever the model believes: some observed pixels are hidden, and correct its deviations."""
     y, x = np.mgrid[:96, :96]
     picture = 100 + 40 * np.sin(x / 2) + 25 * np.cos((x + 2 * y) / 3) + 30 * (np.hypot(y - 48, x - 48) < 30)
     covered = {}
