@@ -10,8 +10,8 @@ import numpy as np
 __all__ = ["FrameSteps", "SceneWatch"]
 
 # A scene has changed if the variance that the features leave unexplained is larger or smaller by this factor
-# than in the frames before. That of a still scene varies by about a hundredth, but a model that was trained for
-# a short time only still learns to explain more of it from frame to frame.
+# than in the frames before. That of a still scene varies by about a hundredth, but a model that was trained
+# for a short time only still learns to explain more of it from frame to frame.
 CHANGE = 1.25
 # Number of frames whose median is what frames are compared with, and how many there must be.
 REMEMBERED, FEWEST = 3, 2
