@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from bpfa import inpaint, psnr
+from bpfa import BPFA, inpaint, psnr
 from bpfa.images import FrameRestorer, FrameWarning, masks
 
 SHAPE = (40, 44)
@@ -224,3 +224,16 @@ def test_wrong_options_are_found_out_before_the_first_frame():
         FrameRestorer(strid=2)
     with pytest.raises(ValueError, match="output='all': expected one of"):
         FrameRestorer(output="all")
+
+
+def test_a_model_of_other_patches_is_refused():
+    model = FrameRestorer(**SMALL).restore(waves(), scan(0)).model
+    with pytest.raises(ValueError, match="patch_size=8: the kept model has patches of 5 x 5 pixels"):
+        FrameRestorer(model, patch_size=8)
+    with pytest.raises(ValueError, match="n_components=9: the kept model has decided this already"):
+        FrameRestorer(model, n_components=9)
+    with pytest.raises(ValueError, match="not a model of patches of a picture"):
+        FrameRestorer(BPFA(2, max_steps=2).fit(np.random.default_rng(0).normal(size=(20, 3))))
+    colours = np.stack([waves()] * 3, axis=-1)
+    with pytest.raises(ValueError, match="3 channels; expected 1"):
+        FrameRestorer(model, channel_axis=-1, n_jobs=1).restore(colours, scan(1))

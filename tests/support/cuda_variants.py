@@ -92,6 +92,7 @@ FEW = [
     ("sums_tensor.cu", ("REAL=float", "SQUARES=1", "BUFFERS=1")),
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),
+    ("frames.cu", ("PIXEL=unsigned char", "DEVIATION=float")),
     ("rows.cu", ("REAL=float",)),
     ("dropout.cu", ("REAL=float",)),
     ("posterior.cu", ("REAL=float",)),

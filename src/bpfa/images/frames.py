@@ -16,7 +16,7 @@ from bpfa.estimator import BPFA
 from bpfa.images.canvas import Canvas
 from bpfa.images.defaults import default_patch_size
 from bpfa.images.hidden_pixels import HiddenPixels
-from bpfa.images.kept import DECIDED
+from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
@@ -130,7 +130,9 @@ class FrameRestorer:
         chains = CHAINS_ON_GPU if backend_of(device).has_numbered_devices else CHAINS
         given: Any = {"refine": None} | chains | options
         # Wrong options are found out now, and not with the first frame.
-        RestorationOptions.of("FrameRestorer", given)
+        checked = RestorationOptions.of("FrameRestorer", given)
+        if model is not None:
+            PictureForm.of_model(model).check_options(checked)
         self._options = given
         self._model = model
         self._live: LiveModel | None = None
