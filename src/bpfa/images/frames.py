@@ -319,8 +319,11 @@ class FrameRestorer:
         result = TASKS[self.task](frame, mask, **options)
         self._model = result.model
         self._live = self._on_device(frame)
-        # The GPU restores the frame again, so that all results are where the user wants them.
-        return result if self._live is None else self._next(frame, mask, 0)
+        if self._live is None and (self._hidden is None or options["refine"] is not None):
+            return result
+        # The frame is restored again, so that the result is where the user wants it, and its deviations are
+        # corrected like those of all others.
+        return self._next(frame, mask, 0)
 
     def _next(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
         """Restore a frame by the present model after learning from it."""
