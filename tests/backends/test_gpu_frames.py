@@ -72,7 +72,7 @@ def test_a_frame_is_the_average_of_its_patches(model):
         np.testing.assert_array_equal(observed.reshape(SHAPE), ~result.missing)
         rows = PatchRows(values, observed, (8, 8), 1)
         samples = PatchSamples(2, 3, model.settings_.stream.child("restoration"))
-        expected = restore_patches(rows, model.posterior_, patch_algorithm(model, 9).local, samples)
+        expected = restore_patches(rows, model.posterior_, patch_algorithm(model, 8).local, samples)
         form = live.form
         pixels = (expected.mean * form.scale + form.mean).reshape(SHAPE)
         where = result.missing

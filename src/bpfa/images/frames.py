@@ -34,7 +34,7 @@ LEARN, FORGETTING = 8, 0.1
 # first sample. A picture has more of them, but nobody waits for it. On the CPU a further sample costs as much
 # as several sweeps; a GPU hardly notices it.
 CHAINS = {"n_draws": 2, "patch_samples": 1, "patch_burn_in": 11}
-CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 9}
+CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
 # Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
 # memory of a processor.
 WIDEST = 12
@@ -69,7 +69,7 @@ class FrameRestorer:
     follow_changes : bool
         Whether there are more steps after a change of the scene.
     calibrate : bool
-        Whether a few observed pixels of every frame, two in a hundred, are hidden from the model to find out
+        Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
         how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
         95 % cover 95 % of these pixels. Only for "inpaint".
     output : {"both", "image", "std"}

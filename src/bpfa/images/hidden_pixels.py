@@ -16,9 +16,9 @@ from bpfa.images.result import ImageResult
 
 __all__ = ["HiddenPixels"]
 
-# Share of the pixels that are hidden if they are observed; in small frames as many as it takes to hide a
-# thousand of a fifth of the pixels, but at most this share.
-SHARE, PIXELS, MOST = 0.02, 5000, 0.05
+# Share of the pixels that are hidden if they are observed; in small frames so many pixels, but at most this
+# share. Every hidden pixel is one that the model cannot use.
+SHARE, PIXELS, MOST = 0.01, 2000, 0.03
 # Intervals are right if this share of the errors is within so many standard deviations.
 COVERED, DEVIATIONS = 0.95, 1.96
 # Errors of the last frames are used as well until there are this many, from at most so many frames.
@@ -42,7 +42,7 @@ class HiddenPixels:
     --------
     >>> hidden = HiddenPixels(seed=0)
     >>> places = hidden.choose(np.zeros((200, 100)), np.arange(20_000).reshape(200, 100) % 2 == 0)
-    >>> 400 < len(places) < 600, bool((places % 2 == 1).all())
+    >>> 250 < len(places) < 350, bool((places % 2 == 1).all())
     (True, True)
     >>> round(hidden.factor(2.0 * np.random.default_rng(1).normal(size=4000)), 1)
     2.0
@@ -62,8 +62,9 @@ class HiddenPixels:
         missing : boolean array of the same shape, or None
         """
         n = values.size
-        # Drawn from all pixels, because to list those that are observed would take much longer.
-        drawn = np.unique(self._rng.integers(0, n, int(n * min(MOST, max(SHARE, PIXELS / n)))))
+        # Drawn from all pixels, because to list those that are observed would take longer than a frame should.
+        # So would a search for the few places that are drawn twice, which do no harm.
+        drawn = self._rng.integers(0, n, int(n * min(MOST, max(SHARE, PIXELS / n))))
         observed = np.ones(len(drawn), dtype=bool)
         if missing is not None:
             observed &= ~missing.ravel()[drawn]

@@ -111,6 +111,8 @@ extern "C" __global__ void __launch_bounds__(256)
   const int64 at = places[i];
   const int channel = at % n_channels;
   const double value = first[at] / weight[at], variance = second[at] / weight[at] - value * value;
-  const double truth = (static_cast<double>(pixels[at]) - mean[channel]) / scale[channel];
-  errors[i] = static_cast<float>((truth - value) / sqrt(fmax(variance, 1e-30)));
+  // What the frame shows, which is rounded if pixels are integers.
+  const double shown = rounded(value * scale[channel] + mean[channel], pixel());
+  const double spread = sqrt(fmax(variance, 1e-30)) * scale[channel];
+  errors[i] = static_cast<float>((static_cast<double>(pixels[at]) - shown) / spread);
 }
