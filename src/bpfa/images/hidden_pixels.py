@@ -62,8 +62,8 @@ class HiddenPixels:
         missing : boolean array of the same shape, or None
         """
         n = values.size
-        # Drawn from all pixels, because to list those that are observed would take long. So would a search for
-        # the few places that are drawn twice, which do no harm.
+        # Drawn from all pixels, because to list those that are observed takes long. So does a search for the
+        # few places that are drawn twice, which do no harm.
         drawn = self._rng.integers(0, n, int(n * min(MOST, max(SHARE, PIXELS / n))))
         observed = np.ones(len(drawn), dtype=bool)
         if missing is not None:
