@@ -237,3 +237,19 @@ def test_a_model_of_other_patches_is_refused():
     colours = np.stack([waves()] * 3, axis=-1)
     with pytest.raises(ValueError, match="3 channels; expected 1"):
         FrameRestorer(model, channel_axis=-1, n_jobs=1).restore(colours, scan(1))
+
+
+def test_groups_can_refine_frames_if_asked_for():
+    restorer = FrameRestorer(refine="groups", **SMALL)
+    stages = [restorer.restore(waves(), scan(seed)).stage for seed in range(2)]
+    assert set(stages) <= {"groups", "dictionary"}
+    assert restorer.latency.n_restored == 2
+
+
+def test_counts_of_electrons():
+    rng = np.random.default_rng(0)
+    restorer = FrameRestorer(noise_model="poisson", gain=1.0, **SMALL)
+    for seed in range(2):
+        result = restorer.restore(rng.poisson(waves()).astype(float), scan(seed))
+    assert result.noise_model == "poisson"
+    assert psnr(waves(), result.image, scan(1).missing) > 20

@@ -71,7 +71,8 @@ class FrameRestorer:
     calibrate : bool
         Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
         how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
-        95 % cover 95 % of these pixels. Only for "inpaint".
+        95 % cover 95 % of these pixels. Only for "inpaint", and not for counts: errors of noisy pixels would
+        contain their noise.
     output : {"both", "image", "std"}
         What results contain; the rest is None.
     to_host : bool
@@ -131,14 +132,17 @@ class FrameRestorer:
         given: Any = {"refine": None} | chains | options
         # Wrong options are found out now, and not with the first frame.
         checked = RestorationOptions.of("FrameRestorer", given)
+        counts = checked.noise_model != "gaussian"
         if model is not None:
-            PictureForm.of_model(model).check_options(checked)
+            form = PictureForm.of_model(model)
+            form.check_options(checked)
+            counts = form.stabiliser is not None
         self._options = given
         self._model = model
         self._live: LiveModel | None = None
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self._watch = SceneWatch(self.learn)
-        self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" else None
+        self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" and not counts else None
         self._scan: _PartialScan | None = None
         self.counts = FrameCounts()
 
