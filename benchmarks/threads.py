@@ -4,6 +4,10 @@ Confines itself to two processors and fits tables of different sizes with one th
 alone, next to a process that keeps one processor busy, and as two fits at the same time. The contestants take
 turns. The median over rounds is printed and stored, with the fastest and the slowest round, and how many
 times as fast two threads are as one.
+
+It also measures, with one thread, which share of the processor time is not spent in compiled loops that
+threads share. If that share is s, two threads cannot be more than 2 / (1 + s) times as fast (Amdahl's law),
+even if they never had to wait for each other.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ import argparse
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data
+from bpfa.backends.cpu import _groups, _kernels
 from experiments import Array
 from experiments.cells import write_results
 from experiments.markdown import table
@@ -29,6 +37,13 @@ TABLES = {
     "400 x 12, 1,000 steps": (400, 12, 8, 1000),
 }
 """Name -> rows, columns, features and steps of the fit."""
+LOOPS = [
+    (_kernels, "run_float32"),
+    (_kernels, "add_draws"),
+    (_groups, "nearest_rows"),
+    (_groups, "student_rows"),
+]
+"""The compiled loops in which fits spend their time, and which threads share."""
 SITUATIONS = ("idle", "one busy process", "two fits at once")
 
 
@@ -39,14 +54,36 @@ def data(n_rows: int, n_columns: int, n_features: int) -> Array:
     return values
 
 
-def fit_seconds(name: str, n_jobs: int) -> float:
-    """Return how long a fit takes."""
+def fit_seconds(name: str, n_jobs: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return how long a fit takes, by the clock on the wall or by another one."""
     n_rows, n_columns, n_features, n_steps = TABLES[name]
     X = data(n_rows, n_columns, n_features)
     model = BPFA(n_features, max_steps=n_steps, random_state=0, device="cpu", n_jobs=n_jobs)
-    began = time.perf_counter()
+    began = clock()
     model.fit(X)
-    return time.perf_counter() - began
+    return clock() - began
+
+
+def serial_share(name: str) -> float:
+    """Return the share of the processor time of a fit that is not spent in loops that threads share."""
+    in_loops = 0.0
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal in_loops
+            began = time.process_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                in_loops += time.process_time() - began
+
+        return call
+
+    with ExitStack() as stack:
+        for module, loop in LOOPS:
+            stack.enter_context(mock.patch.object(module, loop, timed(getattr(module, loop))))
+        total = fit_seconds(name, 1, time.process_time)
+    return 1 - in_loops / total
 
 
 def keep_busy() -> None:
@@ -83,22 +120,33 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     for name in TABLES:
         fit_seconds(name, 2)
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {"serial": {name: serial_share(name) for name in TABLES}, "times": {}}
+    print(serial_words(results["serial"]), flush=True)
     for situation in SITUATIONS:
         for name in TABLES:
             times: dict[int, list[float]] = {1: [], 2: []}
             for _ in range(arguments.rounds):
                 for n_jobs, found in times.items():
                     found.append(seconds_in(situation, name, n_jobs))
-            results[f"{situation}: {name}"] = {str(n_jobs): sorted(found) for n_jobs, found in times.items()}
-            print(*rows_of(results)[-1], sep="  ", flush=True)
+            title = f"{situation}: {name}"
+            results["times"][title] = {str(n_jobs): sorted(found) for n_jobs, found in times.items()}
+            print(*rows_of(results["times"])[-1], sep="  ", flush=True)
             write_results(RESULTS, results)
 
 
-def rows_of(results: dict[str, Any]) -> list[list[str]]:
+def serial_words(shares: dict[str, float]) -> str:
+    """Return a sentence about the shares of the fits that only one thread works on."""
+    each = "; ".join(
+        f"{share:.0%} of {name}, so that two threads are at most {2 / (1 + share):.2f} times as fast"
+        for name, share in shares.items()
+    )
+    return f"What is not spent in loops that threads share, with one thread: {each}."
+
+
+def rows_of(times_of: dict[str, Any]) -> list[list[str]]:
     """Return a row for each situation and table."""
     rows = []
-    for title, times in results.items():
+    for title, times in times_of.items():
         one, two = (np.asarray(times[n_jobs]) for n_jobs in ("1", "2"))
         shown = [f"{np.median(found):.2f} ({found.min():.2f}-{found.max():.2f})" for found in (one, two)]
         rows.append([*title.split(": "), *shown, f"{np.median(one) / np.median(two):.2f}"])
@@ -106,8 +154,10 @@ def rows_of(results: dict[str, Any]) -> list[list[str]]:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the results as a table."""
-    return table(["machine", "fit", "1 thread, s", "2 threads, s", "times as fast"], rows_of(results))
+    """Return the results as a table, and the limits of what two threads can do."""
+    rows = rows_of(results["times"])
+    shown = table(["machine", "fit", "1 thread, s", "2 threads, s", "times as fast"], rows)
+    return f"{shown}\n\n{serial_words(results['serial'])}"
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ NEIGHBOURS = (3, 5, 10, 20, 40)
 # Iterations end when what is filled in changes by less than this share of itself.
 TOLERANCE, MAX_ITERATIONS = 1e-3, 100
 # The columns from which scikit-learn's IterativeImputer predicts another one, its rounds, and the largest
-# table for which it ends in reasonable time.
-NEAREST, ROUNDS, MOST_COLUMNS = 20, 3, 1500
+# table for which it ends in reasonable time: it computes the correlation of every pair of columns, several
+# copies of it, and makes a regression for every column in every round.
+NEAREST, ROUNDS, MOST_COLUMNS = 20, 3, 5000
 
 Step = Callable[[Array], Array]
 """From a table without missing entries to the low-rank table that is fitted to it."""

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from scipy.special import ndtri
 
 from bpfa._support import _native
-from bpfa._support.philox import GENERATOR, NORMAL, UNIFORM, GlobalDraws, RowDraws, Stream, philox4x32
+from bpfa._support.philox import GENERATOR, GLOBAL, NORMAL, UNIFORM, GlobalDraws, RowDraws, Stream, philox4x32
 
 
 def philox4x32_cpu(counters, key):
@@ -134,12 +135,62 @@ def test_a_generator_is_seeded_by_the_block_of_its_step(step):
     np.testing.assert_array_equal(Stream(12345).generator(step).random(4), expected)
 
 
-@pytest.mark.parametrize("shape", [1.0, 2.5, 4000.0])
-def test_gamma_numbers_accepted_at_once_are_those_of_the_loop(shape, monkeypatch):
-    shapes = [np.full(n, shape) for n in (1, 8, 8, 8, 8)]
-    draws = GlobalDraws(7, step=1)
-    found = [draws.standard_gamma(each) for each in shapes]
-    monkeypatch.setattr(GlobalDraws, "_accepted_at_once", lambda self, shapes: None)
-    draws = GlobalDraws(7, step=1)
-    for one, each in zip(found, shapes, strict=True):
-        np.testing.assert_array_equal(one, draws.standard_gamma(each))
+def _uniform_of(words):
+    return (words.astype(np.float64) + 0.5) * 2.0**-32
+
+
+def _global_words(key, step, call, attempt, n_blocks):
+    counters = np.empty((n_blocks, 4), dtype=np.uint32)
+    counters[:, 0] = np.arange(n_blocks)
+    counters[:, 1:] = GLOBAL << 16 | attempt, call, step & 0xFFFFFFFF
+    return philox4x32(counters, key)
+
+
+def _gamma_by_definition(shapes, key, step, call):
+    """Marsaglia and Tsang's method, one attempt after another for all numbers at once."""
+    small = shapes < 1
+    d = np.where(small, shapes + 1, shapes) - 1 / 3
+    draws = np.full(d.shape, np.nan)
+    for attempt in range(100):
+        words = _global_words(key, step, call, attempt, len(d))
+        normal, u = ndtri(_uniform_of(words[:, 0])), _uniform_of(words[:, 1])
+        v = (1 + normal / np.sqrt(9 * d)) ** 3
+        positive = np.where(v > 0, v, 1.0)
+        accepted = (v > 0) & (np.log(u) < 0.5 * normal**2 + d - d * positive + d * np.log(positive))
+        draws = np.where(np.isnan(draws) & accepted, d * v, draws)
+    boost = _uniform_of(_global_words(key, step, call, 0, len(d))[:, 2])
+    return np.where(small, draws * boost ** (1 / shapes), draws)
+
+
+@pytest.mark.parametrize("shape", [0.02, 0.5, 1.0, 2.5, 4000.0, 1e8])
+def test_gamma_numbers_are_those_of_the_definition(shape):
+    shapes = shape * np.linspace(1, 2, 2000)
+    key, step = 2**63 + 12345, 2**32 + 7
+    draws = GlobalDraws(key, step)
+    draws.standard_normal(3)
+    np.testing.assert_allclose(
+        draws.standard_gamma(shapes), _gamma_by_definition(shapes, key, step, call=1), rtol=1e-12
+    )
+    assert draws.n_calls == 2
+
+
+@pytest.mark.parametrize("shape", [0.3, 1.5, 40.0])
+def test_gamma_numbers_have_their_distribution(shape):
+    draws = GlobalDraws(5, step=1).standard_gamma(np.full(20_000, shape))
+    assert stats.kstest(draws, stats.gamma(shape).cdf).pvalue > 0.001
+
+
+def test_gamma_numbers_keep_the_shape_of_the_array_and_refuse_what_is_not_finite():
+    shapes = np.array([[1.0, np.nan, 2.0], [np.inf, 3.0, 0.5]])
+    draws = GlobalDraws(7, step=1).standard_gamma(shapes.T)
+    np.testing.assert_array_equal(np.isnan(draws), ~np.isfinite(shapes.T))
+    assert GlobalDraws(7, step=1).standard_gamma(np.float64(2.0)).shape == ()
+
+
+@pytest.mark.parametrize("size", [1, 6, (3, 5), (0,)])
+def test_uniform_numbers_of_the_globals_are_those_of_the_definition(size):
+    draws = GlobalDraws(11, step=2**33 + 3)
+    found = np.exp(-draws.standard_exponential(size))
+    n = int(np.prod(size))
+    expected = _uniform_of(_global_words(11, 2**33 + 3, 0, 0, -(-n // 4))).ravel()[:n].reshape(size)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -60,7 +60,7 @@ def test_wrong_usage_is_one_line(run, arguments, word):
         (KeyError("k"), 1, "KeyError: 'k'"),
         (RuntimeError("k"), 1, "This is a bug"),
         (RuntimeError("device='cuda': no GPU"), 1, "bpfa: --device 'cuda': no GPU\n"),
-        (KeyboardInterrupt(), 130, "bpfa: interrupted; no output was written\n"),
+        (KeyboardInterrupt(), 130, "bpfa: interrupted; no finished output was written\n"),
     ],
 )
 def test_errors_and_exit_status(run, monkeypatch, tmp_path, error, status, shown):

@@ -1,4 +1,5 @@
 import os
+import re
 import stat
 
 import pytest
@@ -58,6 +59,20 @@ def test_a_failed_rename_takes_back_what_was_placed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", once)
     with pytest.raises(KeyboardInterrupt):
+        outputs.write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_names_the_file_and_not_its_temporary_copy(tmp_path):
+    path = tmp_path / "a.txt"
+    outputs = claimed(False, path)
+
+    def full(temporary):
+        temporary.write_text("half")
+        raise OSError(f"{temporary}: not written: No space left on device")
+
+    outputs.add("OUT", path, full)
+    with pytest.raises(OSError, match=rf"^{re.escape(str(path))}: not written: No space"):
         outputs.write()
     assert list(tmp_path.iterdir()) == []
 

@@ -52,6 +52,22 @@ def test_report_on_a_table(run, folder):
     refused(run("report", "m.bpfa", "t.csv", "--data", "t.csv", "--force"), "the same file as --data;")
 
 
+def test_report_on_a_table_in_the_words_of_its_files(run, folder):
+    """The options of a table serve --data as they serve IN of the other commands."""
+    frame = pandas.DataFrame(HOLES, columns=NAMES, index=[f"cell {i}" for i in range(len(HOLES))])
+    frame.assign(Time=1.0).to_csv("t2.csv", sep=";", decimal=",", index_label="name")
+    options = ("--separator", ";", "--decimal", ",", "--index", "name", "--exclude", "Time")
+    fitted(run, "t2.csv", *options)
+    ran = run("report", "m.bpfa", "--data", "t2.csv", *options)
+    assert ran.status == 0, ran.err
+    assert f"{np.isnan(HOLES).sum()} of 300 entries are missing" in (folder / "m.html").read_text()
+    refused(
+        run("report", "m.bpfa", "n.html", "--separator", ";"), "--separator: expected --data FILE as well"
+    )
+    refused(run("report", "m.bpfa", "n.html", "--no-header"), "--header: expected --data FILE as well")
+    assert not (folder / "n.html").exists()
+
+
 def test_entries_held_out_by_default_or_not(run, folder):
     for value, share in (("auto", 0.0), ("0", 0.0), ("0.3", 0.3)):
         fitted(run, "t.npy", "--held-out", value, "--force")

@@ -72,9 +72,12 @@ class TestModel:
         explained = (fitted.components_ / fitted.scale_)[: fitted.n_components_used_] ** 2
         assert (np.diff(explained.sum(axis=1)) <= 1e-3).all(), "the one that explains most first"
 
-    def test_a_random_start_finds_the_loadings(self):
-        # From some random starts, two features remain mixtures of the same two loadings; not from this one.
-        found = model(init="random", max_steps=1000, random_state=4).fit(X)
+    def test_the_best_of_five_random_starts_has_found_the_loadings(self):
+        # Fewer than half of all random starts find every loading (18 of 40); from the others, two features
+        # remain mixtures of the same two loadings. Those predict worse, so that whoever starts at random
+        # several times finds the loadings by keeping the fit that predicts hidden entries best.
+        fits = [model(init="random", max_steps=1000, random_state=seed).fit(X) for seed in range(5)]
+        found = min(fits, key=lambda fit: (((fit.impute(X) - WHOLE) / STD)[HIDDEN] ** 2).mean())
         # Every loading that generated the data belongs to one of the features that were found.
         probabilities, cosines = found.loading_probabilities_, _cosines(found.components_, LOADINGS)
         assert (np.abs(cosines).max(axis=0) > 0.9).all()

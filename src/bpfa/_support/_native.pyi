@@ -2,6 +2,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 def philox4x32(counters: NDArray[np.uint32], key: int) -> None: ...
+def uniform_draws(key: int, call: int, step: int, out: NDArray[np.float64]) -> None: ...
+def gamma_draws(
+    ndtri: object,
+    key: int,
+    call: int,
+    step: int,
+    shape: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None: ...
 def thread_count(asked: int) -> int: ...
 def gaussian_draws(
     potrf: object,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from math import isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -13,32 +14,32 @@ Array = NDArray[np.float64]
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """Return `value` as an int, after checking that it is an integer in [low, high]."""
-    accepted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r}: expected {accepted}")
     try:
-        number = operator.index(value)
+        number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}={value!r}: expected {accepted}") from None
-    if number < low or (high is not None and number > high):
-        raise ValueError(f"{name}={number}: expected {accepted}")
-    return number
+        number = None
+    if number is not None and low <= number and (high is None or number <= high):
+        return number
+    # The words are put together only here: a fit checks its numbers at every step.
+    accepted = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+    if number is None:
+        raise TypeError(f"{name}={value!r}: expected {accepted}")
+    raise ValueError(f"{name}={number}: expected {accepted}")
 
 
 def check_number(name: str, value: Any, *, low: float, high: float = np.inf, open_low: bool = False) -> float:
     """Return `value` as a finite float in [low, high], or in (low, high] if `open_low` is true."""
-    accepted = f"a number {'>' if open_low else '>='} {low:g}" + (
-        "" if np.isinf(high) else f" and <= {high:g}"
-    )
-    if isinstance(value, (bool, np.bool_, str)):
-        raise TypeError(f"{name}={value!r}: expected {accepted}")
     try:
-        number = float(value)
+        number = None if isinstance(value, (bool, np.bool_, str)) else float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}={value!r}: expected {accepted}") from None
-    if not np.isfinite(number) or number < low or number > high or (open_low and number == low):
-        raise ValueError(f"{name}={number!r}: expected {accepted}")
-    return number
+        number = None
+    if number is not None and isfinite(number) and low <= number <= high and not (open_low and number == low):
+        return number
+    accepted = f"a number {'>' if open_low else '>='} {low:g}"
+    accepted += "" if isinf(high) else f" and <= {high:g}"
+    if number is None:
+        raise TypeError(f"{name}={value!r}: expected {accepted}")
+    raise ValueError(f"{name}={number!r}: expected {accepted}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 import numpy as np
+import scipy.special.cython_special
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -37,6 +37,9 @@ LOW_32 = np.uint64(0xFFFFFFFF)
 
 MAX_ROW_ID = 2**40 - 1
 MAX_SWEEP = 2**16 - 1
+
+# The compiled inverse of the normal distribution function, which is that of SciPy.
+_NDTRI = scipy.special.cython_special.__pyx_capi__["ndtri"]
 
 # Kinds of draw. Different kinds have different counters, so that no two uses share random words.
 UNIFORM, NORMAL, GENERATOR, CHILD, GLOBAL = range(5)
@@ -173,48 +176,11 @@ class GlobalDraws:
         return -np.log(self._uniform(size))
 
     def standard_gamma(self, shape: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return gamma numbers of scale 1 with these shape parameters."""
-        # Marsaglia & Tsang, "A simple method for generating gamma variables", ACM Transactions on
-        # Mathematical Software 26 (2000). Each attempt takes a normal and a uniform number.
-        shapes = np.asarray(shape, dtype=np.float64)
-        if shapes.size and shapes.min() >= 1 and np.isfinite(shapes).all():
-            at_once = self._accepted_at_once(shapes)
-            if at_once is not None:
-                self.n_calls += 1
-                return at_once
-        small = shapes < 1
-        d = np.ravel(np.where(small, shapes + 1, shapes)) - 1 / 3
-        c = 1 / np.sqrt(9 * d)
-        draws, left = np.full(d.shape, np.nan), np.flatnonzero(np.isfinite(d))
-        first = self._words(np.arange(d.size), attempt=0)
-        for attempt in range(MAX_SWEEP + 1):
-            words = first[left] if attempt == 0 else self._words(left, attempt)
-            normal, u = ndtri(_uniform_numbers(words[:, 0])), _uniform_numbers(words[:, 1])
-            v = (1 + c[left] * normal) ** 3
-            d_left, positive = d[left], np.where(v > 0, v, 1.0)
-            bound = 0.5 * normal**2 + d_left - d_left * positive + d_left * np.log(positive)
-            accepted = (v > 0) & (np.log(u) < bound)
-            draws[left[accepted]] = (d_left * v)[accepted]
-            left = left[~accepted]
-            if not len(left):
-                break
-        self.n_calls += 1
-        # If G ~ Gamma(s + 1) and U ~ Uniform(0, 1), then G U^(1/s) ~ Gamma(s).
-        boost = _uniform_numbers(first[:, 2]).reshape(shapes.shape)
-        draws = draws.reshape(shapes.shape)
-        return np.where(small, draws * boost ** (1 / np.where(small, shapes, 1.0)), draws)
-
-    def _accepted_at_once(self, shapes: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return gamma numbers with shapes >= 1 if all first attempts are accepted, as they usually are."""
-        d = np.ravel(shapes) - 1 / 3
-        words = self._words(np.arange(d.size), attempt=0)
-        normal = ndtri(_uniform_numbers(words[:, 0]))
-        v = (1 + 1 / np.sqrt(9 * d) * normal) ** 3
-        if v.min() <= 0:
-            return None
-        bound = 0.5 * normal**2 + d - d * v + d * np.log(v)
-        accepted = np.log(_uniform_numbers(words[:, 1])) < bound
-        return (d * v).reshape(shapes.shape) if accepted.all() else None
+        """Return gamma numbers of scale 1 with these shape parameters; NaN for one that is not finite."""
+        shapes = np.asarray(shape, dtype=np.float64, order="C")
+        draws = np.empty(shapes.shape)
+        _native.gamma_draws(_NDTRI, *self._next_call(), shapes.reshape(-1), draws.reshape(-1))
+        return draws
 
     def integers(self, high: int) -> int:
         """Return an integer from 0 to high - 1."""
@@ -225,17 +191,14 @@ class GlobalDraws:
         return float(self.standard_gamma(np.array([shape]))[0])
 
     def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        n = prod(size) if isinstance(size, tuple) else size
-        words = self._words(np.arange(-(-n // 4)), attempt=0)
-        self.n_calls += 1
-        return _uniform_numbers(words.ravel()[:n]).reshape(size)
+        numbers = np.empty(size)
+        _native.uniform_draws(*self._next_call(), numbers.reshape(-1))
+        return numbers
 
-    def _words(self, blocks: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
-        counters = np.empty((len(blocks), 4), dtype=np.uint32)
-        counters[:, 0] = blocks
-        counters[:, 1:] = GLOBAL << 16 | attempt, self.n_calls, self.step & 0xFFFFFFFF
-        _native.philox4x32(counters, self.key)
-        return counters
+    def _next_call(self) -> tuple[int, int, int]:
+        """Return the key, the number of earlier calls and the step, and count this call."""
+        self.n_calls += 1
+        return self.key, self.n_calls - 1, self.step & 0xFFFFFFFF
 
 
 def threshold_word(probability: float) -> int:

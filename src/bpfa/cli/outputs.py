@@ -101,7 +101,13 @@ class Outputs:
         """Write all files under temporary names, and give them their own names when all are complete."""
         with whole_files(self._writers) as temporary:
             for path, writer in self._writers.items():
-                writer(temporary[path])
+                try:
+                    writer(temporary[path])
+                except OSError as error:
+                    # Nobody knows the temporary name, which is removed together with the file.
+                    if str(temporary[path]) not in str(error):
+                        raise
+                    raise OSError(str(error).replace(str(temporary[path]), str(path))) from error
             for path in self._writers:
                 # Somebody else may have created the file in the meantime.
                 self._check_replaceable(self._names[path], path)

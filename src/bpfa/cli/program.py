@@ -102,7 +102,7 @@ def _status(arguments: list[str]) -> int:
     except Exception as error:
         return _report_error(error)
     if status in (INTERRUPTED, *map(status_of, SIGNALS)):
-        _print_line("interrupted; no output was written")
+        _print_line("interrupted; no finished output was written")
     return int(status or OK)
 
 

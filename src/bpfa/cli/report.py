@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bpfa.cli.declared import option, takes
+from bpfa.cli.declared import WrongOption, option, takes
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
@@ -52,9 +52,20 @@ def report(
     outputs.keep("MODEL", model)
     for path in source or ():
         outputs.keep("--data", path)
+    outputs.claim("OUT", target)
+    _check_options_of_data(context, source)
     fitted = BPFA.load(model).set_params(**fit_settings(context))
     data = None if not source else Table.open(context, fitted).rows
     page = model_report(fitted, data, title=model.name)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     messenger.result("report", {"written": {"report": target}}, f"report  {target}")
+
+
+def _check_options_of_data(context: typer.Context, source: list[Path] | None) -> None:
+    """Refuse options that say how a table is read where no table is read."""
+    if source:
+        return
+    for shared in TABLE:
+        if context.params[shared.name] not in (shared.default, [], ()):
+            raise WrongOption(f"--{shared.name.replace('_', '-')}: expected --data FILE as well")

@@ -69,8 +69,9 @@ def fit(
         with interrupted_by_signals():
             model.fit(rows, checkpoint=saving, resume=resume)
     except KeyboardInterrupt as interrupt:
-        if checkpoint is not None and saved_steps(checkpoint) == getattr(model, "n_steps_", -1):
-            messenger.note(f"bpfa: saved in {checkpoint}; --resume continues from there")
+        if checkpoint is not None and hasattr(model, "n_steps_"):
+            outputs.add("MODEL", target, partial(model.save, with_rows=with_rows))
+            messenger.note(_kept_of_interrupted(model.n_steps_, checkpoint, target, outputs))
         if isinstance(interrupt, EndedBySignal):
             raise typer.Exit(interrupt.status) from None
         raise
@@ -86,6 +87,20 @@ def fit(
     if document["held_out_log_likelihood"] is not None:
         line += f" · held-out log-likelihood {document['held_out_log_likelihood']:.4f}"
     messenger.result("fit", document, line, f"model  {target}")
+
+
+def _kept_of_interrupted(n_steps: int, checkpoint: Path, target: Path, outputs: Outputs) -> str:
+    """Return where the steps of an interrupted fit are: in its checkpoint, or else in MODEL, written now.
+
+    The disk of the checkpoint may be full when that of MODEL is not.
+    """
+    if saved_steps(checkpoint) == n_steps:
+        return f"bpfa: saved in {checkpoint}; --resume continues from there"
+    try:
+        outputs.write()
+    except OSError as error:
+        return f"bpfa: the {n_steps} steps of the fit are lost; MODEL was not saved either ({error})"
+    return f"bpfa: not finished; the model after {n_steps} steps is in {target}"
 
 
 def _checkpoint(

@@ -94,7 +94,11 @@ def batch_ids(
     shuffles = stream.child("batches")
     while True:
         permutation = shuffles.generator(epoch).permutation(n_rows)
-        yield from np.array_split(permutation, per_epoch)[skip:]
+        # The first of the batches have one row more than the others, as in `numpy.array_split`.
+        smaller, n_larger = divmod(n_rows, per_epoch)
+        for batch in range(skip, per_epoch):
+            start = batch * smaller + min(batch, n_larger)
+            yield permutation[start : start + smaller + (batch < n_larger)]
         epoch, skip = epoch + 1, 0
 
 

@@ -143,7 +143,7 @@ class GlobalPosterior:
         K = self.n_features
         for name in "ab":
             array = check_array(name, getattr(self, name), (K,))
-            if (array <= 0).any():
+            if array.min() <= 0:
                 raise ValueError(f"{name}: smallest {array.min()}; expected numbers > 0")
             object.__setattr__(self, name, array)
         object.__setattr__(self, "n_rows", check_integer("n_rows", self.n_rows, low=1))

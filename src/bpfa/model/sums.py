@@ -134,6 +134,8 @@ class JointSums(RowSums):
     def cropped_to(self, n_columns: int) -> JointSums:
         """Return the sums without the columns that were added for the view (docs/math.md section 5)."""
         n_extra = self.XY.shape[1] - n_columns
+        if not n_extra:
+            return self
         return replace(self, O=self.O - n_extra * self.n_rows, XY=self.XY[:, :n_columns])
 
 
@@ -154,5 +156,7 @@ def _observed_sum(per_feature: Array, batch: Batch) -> Array:
 
 def squared_error(view: GlobalView, residual2: float, T: Array, X2: Array) -> float:
     """Return SSE: the squared residual at the mean of x, plus what the variances of x and phi add to it."""
+    if T is X2:
+        return float(residual2 + (T * view.v).sum())
     phi2 = view.phi**2
     return float(residual2 + (T * (phi2 + view.v) - X2 * phi2).sum())

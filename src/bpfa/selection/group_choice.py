@@ -93,7 +93,7 @@ def mixture_weights(log_density: Array) -> Array:
     # The density of an entry relative to the component that gives it the highest one.
     density = np.exp(log_density - log_density.max(axis=0))
     for _ in range(N_ITERATIONS):
-        weights *= (density / (weights @ density)).mean(axis=1)
+        weights *= density @ (1 / (weights @ density)) / density.shape[1]
     return weights
 
 

@@ -7,6 +7,7 @@
 
 #include "binding.h"
 #include "gaussian.h"
+#include "globals.h"
 #include "philox.h"
 #include "threads.h"
 
@@ -29,6 +30,20 @@ void philox4x32(Out<std::uint32_t, 2> counters, std::uint64_t key) {
                                                static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32));
     for (int j = 0; j < 4; ++j) words[j] = block.word[j];
   }
+}
+
+void uniform_draws(std::uint64_t key, std::uint32_t call, std::uint32_t step, Out<double, 1> out) {
+  nb::gil_scoped_release release;
+  bpfa::uniform_draws({key, call, step}, static_cast<std::int64_t>(out.shape(0)), out.data());
+}
+
+void gamma_draws(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::uint32_t step, In<double, 1> shape,
+                 Out<double, 1> out) {
+  require(shape.shape(0) == out.shape(0), "out: expected the shape of shape");
+  auto* const ndtri_function = function_of<bpfa::Ndtri>(ndtri);
+  nb::gil_scoped_release release;
+  bpfa::gamma_draws(ndtri_function, {key, call, step}, static_cast<std::int64_t>(out.shape(0)), shape.data(),
+                    out.data());
 }
 
 int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<double, 2> h, In<double, 2> noise,
@@ -71,6 +86,10 @@ NB_MODULE(_native, m) {
   std::free(block);
   m.def("philox4x32", &philox4x32, "counters"_a.noconvert(), "key"_a,
         "Replace each row of four counter words with its Philox4x32-10 block, in place.");
+  m.def("uniform_draws", &uniform_draws, "key"_a, "call"_a, "step"_a, "out"_a.noconvert(),
+        "Fill `out` with the uniform numbers of one call at one step.");
+  m.def("gamma_draws", &gamma_draws, "ndtri"_a, "key"_a, "call"_a, "step"_a, "shape"_a.noconvert(), "out"_a.noconvert(),
+        "Fill `out` with the gamma numbers of one call at one step, of scale 1.");
   m.def("thread_count", &bpfa::thread_count, "asked"_a,
         "Return the number of threads that a parallel loop uses if `asked` are requested; 0 requests the default.");
   m.def("gaussian_draws", &gaussian_draws, "potrf"_a, "trsv"_a, "P"_a.noconvert(), "h"_a.noconvert(),
