@@ -1,10 +1,10 @@
 """How the settings of groups were chosen, and what they give on other pictures: PSNR and coverage.
 
-`python -m benchmarks.group_settings` restores pictures that come with scikit-image, with one setting of
-`bpfa.images.groups.plan` changed at a time; the settings were chosen by such tables. With `--steps` it
-changes the number of training steps of the dictionary instead. With `--standard FOLDER` it restores the
-standard pictures of a data folder, with the settings that were chosen. The dictionary of a task is learned
-once and serves all settings.
+`python -m benchmarks.group_settings` restores pictures that come with scikit-image, scikit-learn and
+matplotlib, with one setting of `bpfa.images.groups.plan` changed at a time; the settings were chosen by such
+tables. With `--steps` it changes the number of training steps of the dictionary instead. With `--standard
+FOLDER` it restores the standard pictures of a data folder, with the settings that were chosen. The dictionary
+of a task is learned once and serves all settings.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from skimage import color, data, transform
+from matplotlib import get_data_path
+from skimage import color, data, io, transform
+from sklearn.datasets import load_sample_image
 
+from benchmarks.image_tasks import middle
 from bpfa import psnr
 from bpfa.images.canvas import Canvas
 from bpfa.images.options import RestorationOptions
@@ -30,29 +33,43 @@ STANDARD = ("house", "peppers", "barbara", "boat", "lena")
 TASKS = ((0.2, 0.0), (0.1, 0.0), (0.5, 15.0), (1.0, 15.0), (1.0, 25.0), (1.0, 50.0))
 CHANGES = (
     {},
-    {"distance_weight": 8e-5},
-    {"n_members": 40},
-    {"n_members": 90},
-    {"reach": 20},
+    {"distance_weight": 4e-4},
+    {"n_members": 30},
+    {"n_members": 50},
+    {"reach": 25},
     {"n_iterations": 2},
-    {"n_iterations": 8},
-    {"floor": 2e-4},
-    {"floor": 2e-3},
-    {"stride": 2},
+    {"n_iterations": 4},
+    {"floor_share": 0.002},
+    {"floor_share": 0.01},
+    {"size": (6, 6)},
+    {"size": (8, 8)},
 )
 
 
 def bundled_pictures() -> dict[str, Array]:
-    """Return grey pictures of 256 x 256 pixels that come with scikit-image."""
+    """Return grey pictures of at most 256 x 256 pixels that come with Python packages."""
     halves = {"camera": data.camera(), "astronaut": 255 * color.rgb2gray(data.astronaut())}
+    others = {
+        "china": load_sample_image("china.jpg"),
+        "flower": halved(load_sample_image("flower.jpg")[:426]),
+        "rocket": data.rocket(),
+        "motorcycle": halved(io.imread(Path(data.__file__).parent / "motorcycle_left.png")[:500, :740]),
+        "hopper": halved(io.imread(get_data_path() + "/sample_data/grace_hopper.jpg")[:606, :512]),
+    }
     cut = {"brick": data.brick(), "grass": data.grass(), "coins": data.coins()}
     return {
         **{
             name: np.rint(transform.downscale_local_mean(image.astype(float), (2, 2)))
             for name, image in halves.items()
         },
+        **{name: middle(np.rint(255 * color.rgb2gray(image)), 256) for name, image in others.items()},
         **{name: image[20:276, 60:316].astype(float) for name, image in cut.items()},
     }
+
+
+def halved(picture: Array) -> Array:
+    """Return a colour picture at half its size, with the values of its type."""
+    return np.rint(transform.downscale_local_mean(picture.astype(float), (2, 2, 1))).astype(np.uint8)
 
 
 def compare(
@@ -92,7 +109,7 @@ def compare(
         changed = replace(plan, groups=replace(plan.groups, **change))
         start = time.perf_counter()
         refined = refine_by_groups(canvas, changed, model, dictionary)
-        what = ", ".join(f"{key} {value:g}" for key, value in change.items()) or "groups"
+        what = ", ".join(f"{key} {value}" for key, value in change.items()) or "groups"
         tell(what, refined.restored, time.perf_counter() - start)
 
 

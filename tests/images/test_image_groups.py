@@ -12,11 +12,9 @@ from bpfa.backends.cpu.groups import CpuGroups
 from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.registry import BACKENDS
 from bpfa.images import denoise, inpaint
-from bpfa.images.canvas import Canvas
 from bpfa.images.groups import refine
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import plan_groups
-from bpfa.images.groups.recorrupted import recorrupted, trusted_weight
 from bpfa.images.groups.round import Grouping
 from bpfa.images.groups.verdict import combined_variance
 
@@ -209,46 +207,6 @@ def test_the_deviation_is_corrected_by_hidden_pixels():
     assert found.correction == pytest.approx(0.25, rel=0.1)
     few = judge(*(a[:60] for a in (truth, said + 0.01, said)), (np.ones(60), np.ones(60)))
     assert 0.25 < few.correction < 1
-
-
-def test_a_noisier_copy_is_independent_of_its_counterpart():
-    rng = np.random.default_rng(0)
-    observed = rng.random((120, 130, 2)) < 0.7
-    noise = rng.normal(size=observed.shape) * [0.5, 2.0]
-    canvas = Canvas.of(np.where(observed, noise, np.nan), channel_axis=2)
-    variance = np.array([0.25, 4.0]) / canvas.scale**2
-    noisier, other = recorrupted(canvas, variance, Stream.from_seed(0))
-    for channel in range(2):
-        seen = canvas.observed[..., channel]
-        a, b = noisier.values[..., channel][seen], other[..., channel][seen]
-        assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
-        assert np.var(a) == pytest.approx(1.5 * variance[channel], rel=0.05)
-    assert (noisier.values[~canvas.observed] == 0).all()
-
-
-def test_groups_lose_weight_only_where_they_are_found_to_do_harm():
-    rng = np.random.default_rng(0)
-    truth, noise = rng.normal(size=5000), rng.normal(size=5000)
-    good, bad = truth + 0.2 * rng.normal(size=5000), truth + 0.6 * rng.normal(size=5000)
-    assert trusted_weight(truth + noise, bad, good) == 1
-    assert trusted_weight(truth + noise, good, bad) < 0.3
-    assert trusted_weight((truth + noise)[:20], good[:20], bad[:20]) == 1
-    assert trusted_weight(truth, good, good) == 1
-
-
-def test_groups_that_do_harm_to_a_noisy_picture_have_less_weight():
-    """Groups of a picture without any structure, on top of a dictionary that knows the truth."""
-    rng = np.random.default_rng(0)
-    texture = rng.normal(size=(64, 64))
-    canvas = Canvas.of(texture + 0.5 * rng.normal(size=texture.shape))
-    truth = (texture[None, :, :, None] - canvas.mean) / canvas.scale
-    restored = bpfa.images.restore.Restored(truth, np.full(truth.shape, 0.1), np.ones(truth.shape, bool))
-    plan = plan_groups(canvas.observed, noisy=True)
-    settings = {"noisy": True, "restore": lambda changed: restored, "stream": Stream.from_seed(0)}
-    noise = 0.25 / canvas.scale**2
-    found = refine(canvas, restored, noise, plan, BACKENDS["cpu"].groups, **settings)
-    assert found.weight < 0.1
-    assert np.std(found.restored.mean - truth) < 0.1
 
 
 def test_the_dictionary_has_a_part_in_the_variance_of_a_pixel():

@@ -52,7 +52,7 @@ class Canvas:
 
     @classmethod
     def of(
-        cls, image: Any, mask: Any = None, *, channel_axis: int | None = None, stack_axis: int | None = None
+        cls, image: Any, mask: Any = None, channel_axis: int | None = None, stack_axis: int | None = None
     ) -> Canvas:
         """Check a picture and its mask, and standardise the picture.
 

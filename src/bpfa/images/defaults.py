@@ -27,6 +27,9 @@ FEW_OBSERVED, DROPOUT = 1 / 3, 0.1
 MOST_COMMON_VALUES = 2048
 # Number of training steps, and their number where few pixels are observed.
 STEPS, FEW_STEPS = 2000, 500
+# Number and least size of the steps in which a dictionary learns from a noisier picture. What it learned more
+# than about ten steps ago is forgotten.
+RELEARNING_STEPS, RELEARNING_STEP = 150, 0.1
 # Number of pixels of a patch that should be observed, and the smallest and largest width to achieve this.
 OBSERVED_PIXELS, NARROW, WIDE = 50, 8, 16
 # Largest number of values in a patch. A picture with so many channels that a patch would have more values

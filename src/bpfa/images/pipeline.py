@@ -16,31 +16,26 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa._support.threads import thread_count
 from bpfa.backends.registry import backend_of
 from bpfa.data.overlap import Restored
 from bpfa.estimator import BPFA
 from bpfa.estimator.kept import continued, on_device
 from bpfa.fitting.run import Callback
+from bpfa.images import defaults
 from bpfa.images.canvas import Canvas
 from bpfa.images.finishing import image_result
 from bpfa.images.groups import Refined, refine
 from bpfa.images.kept import PictureForm
-from bpfa.images.noise import choose_noise, warn_of_correlation
+from bpfa.images.noise import channel_noise, choose_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
 from bpfa.images.restore import patch_algorithm, restore_canvas
 from bpfa.images.result import ImageResult
 from bpfa.images.signals import is_signal, mask_array, restore_signal
 
-__all__ = [
-    "denoise",
-    "fit_patches",
-    "image_result",
-    "inpaint",
-    "refine_by_groups",
-    "restore_from_model",
-]
+__all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
 
 
 @takes_options
@@ -164,8 +159,7 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     chosen = RestorationOptions.of("inpaint", options)
     if is_signal(image):
         return restore_signal(inpaint, image, mask, dict(options), keep_observed=True)
-    mask = mask_array(mask)
-    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = Canvas.of(image, mask_array(mask), chosen.channel_axis, chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
     canvas = _in_units_of_the_model(canvas, chosen)
@@ -227,8 +221,7 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     chosen = RestorationOptions.of("denoise", options)
     if is_signal(image):
         return restore_signal(denoise, image, mask, dict(options), keep_observed=False)
-    mask = mask_array(mask)
-    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = Canvas.of(image, mask_array(mask), chosen.channel_axis, chosen.stack_axis)
     canvas = _in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
@@ -367,12 +360,12 @@ def refine_by_groups(
     fewer_draws = replace(plan, n_draws=max(2, plan.n_draws // 2))
 
     def restore(changed: Canvas) -> Restored:
-        return restore_from_model(changed, fewer_draws, model)
+        return restore_from_model(changed, fewer_draws, _relearned(model, changed, plan))
 
     refined = refine(
         canvas,
         restored,
-        np.full(canvas.values.shape[3], model.posterior_.noise_std**2),
+        _noise_variances(canvas, float(model.posterior_.noise_std) ** 2),
         plan.groups,
         backend_of(model.settings_.device).groups.on(model.settings_.device),
         noisy=plan.noisy,
@@ -386,3 +379,21 @@ def refine_by_groups(
             f"interrupted: the picture is that of {refined.n_rounds} rounds of grouping", stacklevel=2
         )
     return refined
+
+
+def _noise_variances(canvas: Canvas, learned: float) -> Array:
+    """Return the variance of the noise of each channel, given what the dictionary has learned."""
+    if canvas.stabiliser is None:
+        return channel_noise(canvas.values, canvas.observed, learned)
+    # Where there are hardly any counts, stabilised noise is smaller than elsewhere.
+    return np.full(canvas.values.shape[3], learned)
+
+
+def _relearned(model: BPFA, changed: Canvas, plan: RestorationPlan) -> BPFA:
+    """Return a dictionary of a noisier picture, which has forgotten the noise of the picture itself."""
+    patches = changed.patches(plan.patch_size)
+    if not plan.noisy or patches.n_rows < model.settings_.batch_size:
+        return model
+    # Not more steps than the dictionary was trained for: it must not become better than it.
+    n_steps = min(defaults.RELEARNING_STEPS, model.n_steps_)
+    return continued(model, patches, n_steps, least_step=defaults.RELEARNING_STEP)

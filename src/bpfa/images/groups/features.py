@@ -108,7 +108,7 @@ class FinishedGroups:
         ]
 
     def _group(self, y: int, x: int, rows: Array) -> GroupFeatures:
-        models = self.beliefs.models(floor=self.plan.floor, n_iterations=1)
+        models = self.beliefs.models(floor_share=self.plan.floor_share, n_iterations=1)
         mean, n_columns = rows.mean(axis=0), rows.shape[1]
         centred = self._rotated(rows - mean)
         scatter = centred.T @ centred

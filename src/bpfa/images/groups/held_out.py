@@ -7,15 +7,13 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
-from bpfa.images.groups.verdict import Verdict, combined_variance
+from bpfa.images.groups.verdict import Verdict, best_weight, combined_variance
 
 __all__ = ["hide_pixels", "judge"]
 
 # Share of the observed pixels that is hidden, the number that is enough, and the number that is too few to
 # judge anything by.
 HIDDEN_SHARE, MOST_HIDDEN, FEWEST_HIDDEN = 0.05, 20_000, 30
-# Mean and standard deviation over pictures of the best weight of the groups.
-USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 # The largest factor by which the variance is corrected, in either direction.
 MOST_CORRECTION = 16.0
 # Variance of the logarithm of that factor over pictures.
@@ -74,14 +72,9 @@ def judge(seen: Array, dictionary: Array, groups: Array, spread: tuple[Array, Ar
     0.8
     """
     difference = groups - dictionary
-    square = float(difference @ difference)
-    if square == 0:
+    weight = best_weight(seen, dictionary, groups)
+    if weight is None:
         return Verdict(0.0, 1.0)
-    slope = float(difference @ (seen - dictionary)) / square
-    residual = seen - dictionary - slope * difference
-    error = float(difference**2 @ residual**2) / square**2
-    share = WEIGHT_SPREAD**2 / (WEIGHT_SPREAD**2 + error)
-    weight = float(np.clip(share * slope + (1 - share) * USUAL_WEIGHT, 0.0, 1.0))
     variance = combined_variance(spread[0], spread[1], difference, weight)
     return Verdict(weight, _correction(np.abs(seen - dictionary - weight * difference), variance))
 

@@ -35,8 +35,8 @@ class GroupPlan:
         Number of members of a group.
     distance_weight : float
         What the square of a distance of one pixel counts for when patches are compared.
-    floor : float
-        Least variance of what the features of a group do not explain.
+    floor_share : float
+        Least variance of what the features of a group do not explain, as a share of that of the noise.
     n_iterations : int
         Number of EM iterations for each group.
     most_rounds : int
@@ -53,16 +53,16 @@ class GroupPlan:
     slice_reach: int
     n_members: int
     distance_weight: float
-    floor: float
+    floor_share: float
     n_iterations: int
     most_rounds: int
     noise: float = 1e-4
     separate_channels: bool = False
 
 
-CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 4e-4, 1e-3, 5, 8)
+CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 1e-4, 10.0, 5, 8)
 """For pictures whose observed pixels are taken as they are."""
-NOISY = GroupPlan((7, 7), 3, 25, 1, 50, 4e-5, 1e-3, 3, 4)
+NOISY = GroupPlan((7, 7), 3, 32, 1, 40, 4e-5, 0.005, 3, 6)
 """For noisy pictures."""
 
 

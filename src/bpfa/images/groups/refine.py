@@ -17,7 +17,7 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.groups.features import FinishedGroups
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import GroupPlan
-from bpfa.images.groups.recorrupted import ADDED, middle_of, recorrupted, trusted_weight
+from bpfa.images.groups.recorrupted import ADDED, can_be_checked, middle_of, recorrupted, trusted_weight
 from bpfa.images.groups.round import GroupedPicture, Grouping
 from bpfa.images.groups.verdict import Verdict, combined_variance
 
@@ -25,9 +25,9 @@ __all__ = ["Refined", "refine"]
 
 # Rounds end when the squared error of the hidden pixels falls by less than this share of it, and rounds on a
 # noisy picture when the picture changes by less than this share of its deviation.
-LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.1
+LEAST_GAIN, LEAST_CHANGE = 0.0005, 0.04
 # Number of rounds with all pixels that follow the rounds in which some are hidden.
-LAST_ROUNDS = 2
+LAST_ROUNDS = 4
 # Groups with a smaller weight than this are left out.
 LEAST_WEIGHT = 0.05
 
@@ -92,7 +92,8 @@ def refine(
     noisy : bool
         Whether the observed pixels are noisy.
     restore : callable
-        Returns what the dictionary restores from a changed picture: one with fewer pixels, or more noise.
+        Returns what the dictionary restores from a picture with fewer pixels; or, if pixels are noisy, what a
+        dictionary that was learned from a noisier picture restores from it.
     stream : Stream
         Source of random numbers.
     n_threads : int
@@ -187,9 +188,7 @@ class _Rounds:
     def checked(self, restore: Restore, stream: Stream) -> float:
         """Return the weight of the groups, judged by a noisier copy of the middle of the picture."""
         assert self.best is not None
-        if self.canvas.stabiliser is not None:
-            # The noise of few counts is not Gaussian after it was stabilised, and noise that was added to it
-            # would not be comparable.
+        if not can_be_checked(self.canvas):
             return 1.0
         where = middle_of(self.canvas)
         part = replace(
@@ -198,12 +197,11 @@ class _Rounds:
             observed=np.ascontiguousarray(self.canvas.observed[where]),
         )
         noise = self.best.beliefs.noise
-        noisier, other = recorrupted(part, noise, stream)
-        pilot = restore(noisier)
-        *_, last = self._settling(noisier, pilot, (1 + ADDED) * noise)
-        seen = part.observed
-        pictures = (picture[seen].astype(float) for picture in (other, pilot.mean, last.value))
-        return trusted_weight(*pictures)
+        copy = recorrupted(part, noise, stream)
+        pilot = restore(copy.canvas)
+        *_, last = self._settling(copy.canvas, pilot, (1 + ADDED) * noise)
+        pictures = copy.other, *(copy.pixels(values.astype(float)) for values in (pilot.mean, last.value))
+        return trusted_weight(*(picture[part.observed] for picture in pictures))
 
     def judged(self, dictionary: Restored, hidden: NDArray[np.bool_], restore: Restore) -> Verdict:
         """Make rounds without the hidden pixels, judge by them, and end with rounds that use all pixels."""

@@ -117,7 +117,7 @@ class Grouping:
             self.observed.ravel(),
             self.offsets,
         )
-        models = beliefs.models(floor=plan.floor, n_iterations=plan.n_iterations)
+        models = beliefs.models(floor_share=plan.floor_share, n_iterations=plan.n_iterations)
         average = self.kernels.average_patches(windows, self.search, models, self.n_threads, tell)
         value, variance, disagreement = (
             array.reshape(shape)

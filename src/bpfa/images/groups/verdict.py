@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from bpfa._support.checks import Array
 
-__all__ = ["Verdict", "combined_variance"]
+__all__ = ["Verdict", "best_weight", "combined_variance"]
 
 # Least probability of the dictionary in the mixture that the variance of a pixel belongs to.
 LEAST_DICTIONARY = 0.3
+# Mean and standard deviation over pictures of the best weight of the groups.
+USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,6 @@ def combined_variance(dictionary: Array, groups: Array, difference: Array, weigh
 
     Examples
     --------
-    >>> import numpy as np
     >>> combined_variance(np.array([1.0]), np.array([0.5]), np.array([2.0]), 0.5)
     array([1.75])
     """
@@ -54,3 +57,34 @@ def combined_variance(dictionary: Array, groups: Array, difference: Array, weigh
         dictionary + (weight * difference) ** 2
     )
     return mixed
+
+
+def best_weight(seen: Array, dictionary: Array, groups: Array) -> float | None:
+    """Return the weight of the groups with the least squared error; None if both stages agree everywhere.
+
+    It is a regression coefficient, combined with what is usual for pictures according to its standard error,
+    which allows for errors of different sizes at different pixels: a few pixels at an edge must not decide.
+
+    Parameters
+    ----------
+    seen : array, shape (pixels,)
+        Pixels that both stages do not know.
+    dictionary, groups : arrays, shape (pixels,)
+        What both say of them.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth, error = rng.normal(size=10_000), rng.normal(size=(2, 10_000))
+    >>> round(best_weight(truth, truth + 2 * error[0], truth + error[1]), 1)
+    0.8
+    """
+    difference = groups - dictionary
+    square = float(difference @ difference)
+    if square == 0:
+        return None
+    slope = float(difference @ (seen - dictionary)) / square
+    residual = seen - dictionary - slope * difference
+    error = float(difference**2 @ residual**2) / square**2
+    share = WEIGHT_SPREAD**2 / (WEIGHT_SPREAD**2 + error)
+    return float(np.clip(share * slope + (1 - share) * USUAL_WEIGHT, 0.0, 1.0))

@@ -53,15 +53,17 @@ class GroupBeliefs:
         """Return the beliefs before the first round."""
         return cls(np.asarray(noise, float), kinds, np.zeros(kinds.shape[1] + 1, np.int64))
 
-    def models(self, *, floor: float, n_iterations: int) -> list[GroupModel]:
+    def models(self, *, floor_share: float, n_iterations: int) -> list[GroupModel]:
         """Return the model that all groups of the next round share, for each part of the rows.
 
         Parameters
         ----------
-        floor : float
+        floor_share : float
+            Least variance of what the features of a group do not explain, as a share of that of the noise.
         n_iterations : int
         """
         log_prior = rank_log_prior(self.rank_counts, self.priors)
+        floor = floor_share * float(self.noise.mean())
         return [
             GroupModel(self.noise[kinds].astype(np.float32), floor, n_iterations, log_prior)
             for kinds in self.kinds
