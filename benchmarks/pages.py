@@ -34,6 +34,7 @@ SECTIONS = {
     "growth": Section(NOTES / "cpu-kernels.md", RESULTS / "kernels.json"),
     "threads": Section(README, RESULTS / "threads.json"),
     "memory": Section(README, RESULTS / "memory.json"),
+    "live": Section(README, RESULTS / "live.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "counts": Section(ACCURACY, RESULTS / "counts.json"),
     "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),

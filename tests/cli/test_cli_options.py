@@ -131,7 +131,7 @@ def test_which_parameters_of_the_library_are_options():
     python_only = {"features", "priors", "verbose"}
     image, table = ({LIBRARY_NAMES[o] for c, o in OPTIONS if c == name} for name in ("inpaint", "fit"))
     # The option --model is a file, where the library takes the model itself.
-    others = {"n_draws", "callbacks", "model"}
+    others = {"n_draws", "patch_samples", "patch_burn_in", "callbacks", "model"}
     assert declarations(RestorationOptions).keys() - image == python_only | others
     assert declarations(Parameters).keys() - table == python_only | {
         "weight_precision",

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from bpfa import inpaint, psnr
+from bpfa import BPFA, inpaint, psnr
 from bpfa.images import FrameRestorer, FrameWarning, masks
 
 SHAPE = (40, 44)
@@ -169,3 +169,87 @@ def test_an_error_of_the_source_reaches_the_user():
 def test_wrong_settings_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         FrameRestorer(**options)
+
+
+def test_intervals_cover_what_they_promise():
+    """Whatever the model believes: some observed pixels are hidden, and correct its deviations."""
+    y, x = np.mgrid[:96, :96]
+    picture = 100 + 40 * np.sin(x / 2) + 25 * np.cos((x + 2 * y) / 3) + 30 * (np.hypot(y - 48, x - 48) < 30)
+    covered = {}
+    for calibrate in (False, True):
+        restorer = FrameRestorer(calibrate=calibrate, **SMALL)
+        shares = []
+        for seed in range(8):
+            mask = masks.random(picture.shape, 0.4, seed=seed)
+            result = restorer.restore(picture, mask)
+            np.testing.assert_array_equal(result.missing, mask.missing)
+            np.testing.assert_array_equal(result.image[~mask.missing], picture[~mask.missing])
+            assert (result.std[~mask.missing] == 0).all()
+            errors = np.abs(result.image - picture)[mask.missing]
+            shares.append(np.mean(errors < 1.96 * result.std[mask.missing]))
+        covered[calibrate] = np.mean(shares[2:])
+    assert 0.92 <= covered[True] <= 0.97
+    assert abs(covered[True] - 0.95) < abs(covered[False] - 0.95)
+
+
+def test_a_change_of_scene_is_noticed_and_makes_the_model_learn_longer():
+    restorer = FrameRestorer(**SMALL)
+    for seed in range(6):
+        restorer.restore(waves(), scan(seed))
+    assert restorer.n_changes == 0
+    before = restorer.model.n_steps_
+    restorer.restore(steps(), scan(7))
+    assert restorer.n_changes == 1
+    restorer.restore(steps(), scan(8))
+    assert restorer.model.n_steps_ == before + restorer.learn + 3 * restorer.learn
+
+
+def test_a_slow_drift_is_no_change_of_scene():
+    restorer = FrameRestorer(**SMALL)
+    for seed in range(12):
+        restorer.restore(waves(shift=0.3 * seed), scan(seed))
+    assert restorer.n_changes == 0
+
+
+def test_only_what_is_asked_for():
+    result = FrameRestorer(output="image", **SMALL).restore(waves(), scan(0))
+    assert result.std is None
+    assert result.image.shape == SHAPE
+    with pytest.raises(ValueError, match="to_host=False: the frames are not kept on a GPU"):
+        FrameRestorer(to_host=False, device="cpu", **SMALL).restore(waves(), scan(0))
+
+
+def test_wrong_options_are_found_out_before_the_first_frame():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'strid'"):
+        FrameRestorer(strid=2)
+    with pytest.raises(ValueError, match="output='all': expected one of"):
+        FrameRestorer(output="all")
+
+
+def test_a_model_of_other_patches_is_refused():
+    model = FrameRestorer(**SMALL).restore(waves(), scan(0)).model
+    with pytest.raises(ValueError, match="patch_size=8: the kept model has patches of 5 x 5 pixels"):
+        FrameRestorer(model, patch_size=8)
+    with pytest.raises(ValueError, match="n_components=9: the kept model has decided this already"):
+        FrameRestorer(model, n_components=9)
+    with pytest.raises(ValueError, match="not a model of patches of a picture"):
+        FrameRestorer(BPFA(2, max_steps=2).fit(np.random.default_rng(0).normal(size=(20, 3))))
+    colours = np.stack([waves()] * 3, axis=-1)
+    with pytest.raises(ValueError, match="3 channels; expected 1"):
+        FrameRestorer(model, channel_axis=-1, n_jobs=1).restore(colours, scan(1))
+
+
+def test_groups_can_refine_frames_if_asked_for():
+    restorer = FrameRestorer(refine="groups", **SMALL)
+    stages = [restorer.restore(waves(), scan(seed)).stage for seed in range(2)]
+    assert set(stages) <= {"groups", "dictionary"}
+    assert restorer.latency.n_restored == 2
+
+
+def test_counts_of_electrons():
+    rng = np.random.default_rng(0)
+    restorer = FrameRestorer(noise_model="poisson", gain=1.0, **SMALL)
+    for seed in range(2):
+        result = restorer.restore(rng.poisson(waves()).astype(float), scan(seed))
+    assert result.noise_model == "poisson"
+    assert psnr(waves(), result.image, scan(1).missing) > 20

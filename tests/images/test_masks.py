@@ -132,3 +132,17 @@ def test_a_scan_of_a_stack_with_channels_is_the_same_for_all_of_them():
     options = {"patch_size": 3, "n_components": 4, "max_steps": 2, "refine": None, "random_state": 0}
     result = inpaint(picture, scan, stack_axis=0, channel_axis=-1, **options)
     assert (result.missing == scan.missing[None, :, :, None]).all()
+
+
+@pytest.mark.parametrize("scan", [masks.lines, masks.line_hop])
+def test_patches_of_scanned_lines_are_not_taken_for_panels(scan, monkeypatch):
+    """Although some pixels of a patch are never observed together."""
+
+    def refuse(*_):
+        raise AssertionError("taken for panels")
+
+    monkeypatch.setattr("bpfa.estimator.findings.linked_rows", refuse)
+    picture = np.add.outer(np.sin(np.arange(40) / 3), np.cos(np.arange(36) / 4))
+    mask = scan(picture.shape, 0.2)
+    result = inpaint(picture, mask, patch_size=8, n_components=16, max_steps=30, refine=None, random_state=0)
+    np.testing.assert_array_equal(result.missing, mask.missing)

@@ -26,6 +26,8 @@ DEFAULTS = {
     "max_steps": None,
     "max_time": None,
     "n_draws": 8,
+    "patch_samples": 1,
+    "patch_burn_in": 15,
     "refine": "groups",
     "noise_model": "gaussian",
     "gain": None,

@@ -167,3 +167,24 @@ def test_all_patches_can_have_equal_weights(canvas):
     covered = count > 0
     np.testing.assert_allclose(equal.mean[covered], total[covered] / count[covered], rtol=1e-5, atol=1e-7)
     assert np.abs(weighted.mean - equal.mean).max() > 0.01
+
+
+def test_several_samples_of_a_chain_under_each_draw(pictures):
+    """The first sample is that of a chain with one; the others follow from it, one sweep after another."""
+    posterior, batch = random_posterior(pictures, 5, seed=0), pictures.take(np.arange(7))
+    one, three = (
+        list(
+            PatchDraws(
+                posterior,
+                algorithm("gibbs-ssvi", device="numpy"),
+                n_draws=2,
+                n_samples=n,
+                stream=Stream.from_seed(0),
+            ).of(batch)
+        )
+        for n in (1, 3)
+    )
+    assert (len(one), len(three)) == (2, 6)
+    for m in range(2):
+        np.testing.assert_allclose(three[3 * m], one[m])
+        assert all((a != b).any() for a, b in pairwise(three[3 * m : 3 * m + 3]))

@@ -65,6 +65,13 @@ def variants():
         yield source, (f"REAL={real}",)
     yield "sums.cu", ("REAL=double", "ROWS=16")
     yield "graphs.cu", ()
+    for pixel, deviation in (
+        ("unsigned char", "float"),
+        ("int", "float"),
+        ("float", "float"),
+        ("double", "double"),
+    ):
+        yield "frames.cu", (f"PIXEL={pixel}", f"DEVIATION={deviation}")
     for columns, threads, scratch in product((1, 2, 33, 49, 64, 75, 81, 150), (128, 256), (0, 1)):
         yield "groups.cu", (f"COLUMNS={columns}", f"THREADS={threads}", "BLOCKS=2", f"SCRATCH={scratch}")
     yield "group_search.cu", ()
@@ -86,6 +93,7 @@ FEW = [
     ("sums_tensor.cu", ("REAL=float", "SQUARES=1", "BUFFERS=1")),
     ("variational.cu", ("REAL=float", "MEAN_FIELD=1", "COLUMNS=2")),
     ("sums.cu", ("REAL=float",)),
+    ("frames.cu", ("PIXEL=unsigned char", "DEVIATION=float")),
     ("rows.cu", ("REAL=float",)),
     ("dropout.cu", ("REAL=float",)),
     ("posterior.cu", ("REAL=float",)),

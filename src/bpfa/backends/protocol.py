@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa._support.philox import Stream
+from bpfa.backends.frames import FrameDevice, FrameForm
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch, Rows, RowSource, Visits
@@ -161,10 +162,33 @@ class Backend(ABC):
         return values
 
     def restore_patches(
-        self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
+        self,
+        rows: PatchRows,
+        posterior: Posterior,
+        algorithm: Any,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
     ) -> Restored | None:
         """Predict all patches of a picture and average them without leaving the device.
 
         Returns None if the backend cannot do so; `bpfa.images` then restores the picture on the host.
+        """
+        return None
+
+    def frames(
+        self,
+        form: FrameForm,
+        algorithm: Any,
+        n_features: int,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
+    ) -> FrameDevice | None:
+        """Return memory and kernels for frames of one form, which are kept from frame to frame.
+
+        Returns None if the backend has none for frames of this form; they are then restored like any picture.
         """
         return None

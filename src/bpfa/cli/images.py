@@ -24,7 +24,9 @@ from bpfa.report.page import noise_range
 
 __all__ = ["denoise", "inpaint"]
 
-Image = Annotated[Path, typer.Argument(metavar="IN", help="Image: .png .jpg .tif .npy .hspy")]
+Image = Annotated[
+    Path, typer.Argument(metavar="IN", help="Image: .png .jpg .tif .npy .hspy .zspy .dm3 .dm4 .emd .mrc .ser")
+]
 Restored = Annotated[Path, typer.Argument(metavar="OUT", help="Image to write.")]
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "IMAGE",
     "JOBS",
     "LIBRARY_NAMES",
+    "LIVE",
     "OUTPUT",
     "TABLE",
     "command_line",
@@ -192,6 +193,47 @@ IMAGE = (
     ),
 )
 """How an image is read and restored."""
+
+LIVE = (
+    option("mask", Path | None, None, help="Image that is not 0 where a pixel of every frame is missing."),
+    option("missing", float | None, None, help="Value that marks missing pixels. NaN is always missing."),
+    option("task", str, "inpaint", help="inpaint leaves observed pixels as they are, denoise does not."),
+    option("simulate", bool, False, "--simulate", help="Scan SOURCE, a picture, as a microscope would."),
+    option("scan", str, "random", help="Simulated scan: random, line-hop, lines, spiral or blue-noise."),
+    option("dose", float, 0.2, help="Share of the pixels that a simulated scan visits. [0<x<=1]"),
+    option("drift", float, 0.0, help="Pixels by which a simulated scene moves from frame to frame."),
+    option(
+        "frames",
+        int | None,
+        None,
+        help="Number of frames after which to stop. [x>=1] [default: 50 simulated ones, else all]",
+    ),
+    option("rate", float | None, None, help="Frames a second in which a stack, movie or simulation comes."),
+    option("skip", bool, False, "--skip", help="Skip frames that come while an earlier one is restored."),
+    option("idle", float, 10.0, help="Seconds without a new file after which a folder has ended."),
+    option("learn", int, 8, help="Training steps with each frame; 0 leaves the dictionary as it is. [x>=0]"),
+    option("forget", float, 0.1, help="Least size of these steps. [0<=x<=1]"),
+    option("std", Path | None, None, help="Write the uncertainty as a stack as well: .tif or .npy."),
+    option("model", Path | None, None, help="Kept model to begin with."),
+    option("save_model", Path | None, None, help="Write the last model, to be kept for --model."),
+    option("serve", bool, False, "--serve", help="Show the frames on a page, for this computer only."),
+    option("open", bool, False, "--open", help="Open this page in the browser."),
+    option("port", int, 0, help="Port of the page. [default: any that is free]"),
+    option("linger", float, 0.0, help="Seconds for which the page stays after the last frame."),
+    *library_options(
+        RestorationOptions,
+        "patch_size",
+        "stride",
+        "stack_axis",
+        "noise_model",
+        "gain",
+        "read_noise",
+        "n_components",
+        "max_steps",
+        *RUN_NAMES,
+    ),
+)
+"""How frames are read, restored and shown."""
 
 LIBRARY_NAMES = {
     RENAMED.get(name, name): name

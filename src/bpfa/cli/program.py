@@ -15,7 +15,7 @@ except ImportError as error:
     raise SystemExit(f"bpfa: {error}; the command line needs it: pip install 'bpfa[cli]'") from None
 
 import bpfa
-from bpfa.cli import demo, doctor, images, report, tables
+from bpfa.cli import demo, doctor, images, live, report, tables
 from bpfa.cli.options import in_terms_of_options
 from bpfa.cli.signals import SIGNALS, status_of
 from bpfa.data.remote import RowsLostError
@@ -48,6 +48,7 @@ app = typer.Typer(
 for command in (
     images.inpaint,
     images.denoise,
+    live.live,
     tables.fit,
     tables.transform,
     tables.impute,

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from bpfa.data import ArrayRows, Rows, StandardisedRows
+from bpfa.data.patches import PatchRows
 from bpfa.data.scaling import Scale
 from bpfa.data.transposed import transposed
 from bpfa.estimator.parameters import Parameters
@@ -49,7 +50,8 @@ class Findings:
     def linked(self) -> Rows:
         """The rows as a fit with sparse rows sees them: those of panels with what their panels lack drawn."""
         visible, scale, _, _ = self.seen.visible
-        if digest_sample(visible).complete:
+        # Patches of a picture that was scanned along lines look like panels, but are parts of one picture.
+        if isinstance(visible, PatchRows) or digest_sample(visible).complete:
             return visible
         return linked_rows(visible, scale, self.seen.settings.stream.child("panels"))
 

@@ -15,8 +15,9 @@ from bpfa.estimator.publishing import publish
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing
 from bpfa.fitting.run import Callback, Outcome, run
+from bpfa.model.posterior import GlobalPosterior
 
-__all__ = ["continued", "on_device", "with_notes"]
+__all__ = ["at_step", "continued", "on_device", "with_notes"]
 
 
 def on_device(model: BPFA, device: str, *, n_jobs: int | None = None, verbose: int = 0) -> BPFA:
@@ -107,6 +108,27 @@ def continued(
         outcome = run(plan, callbacks=callbacks, verbose=model.verbose)
     seen = earlier.n_rows_seen + rows.n_rows
     return copy.copy(model)._publish(replace(outcome, notes=earlier.notes, n_rows_seen=seen))
+
+
+def at_step(model: BPFA, posterior: GlobalPosterior, n_steps: int) -> BPFA:
+    """Return a copy of a model that has reached another posterior; its history stays as it is.
+
+    Parameters
+    ----------
+    model : BPFA
+    posterior : GlobalPosterior
+    n_steps : int
+        Number of steps that have led to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = BPFA(2, max_steps=3, random_state=0).fit(np.random.default_rng(0).normal(size=(30, 4)))
+    >>> at_step(model, model.posterior_, 9).n_steps_
+    9
+    """
+    earlier = model._outcome
+    return _copy(model, replace(earlier, posterior=posterior, last=None, n_steps=n_steps, best_step=n_steps))
 
 
 def _copy(model: BPFA, outcome: Outcome) -> BPFA:

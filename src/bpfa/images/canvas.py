@@ -16,7 +16,7 @@ from bpfa.data.patches import PatchRows
 from bpfa.images.masks import Scan, checked_positions, missing_from
 from bpfa.images.noise.stabiliser import Stabiliser
 
-__all__ = ["Canvas"]
+__all__ = ["Canvas", "axis_positions", "missing_pixels", "with_four_axes"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Canvas:
 
     @classmethod
     def of(
-        cls, image: Any, mask: Any = None, *, channel_axis: int | None = None, stack_axis: int | None = None
+        cls, image: Any, mask: Any = None, channel_axis: int | None = None, stack_axis: int | None = None
     ) -> Canvas:
         """Check a picture and its mask, and standardise the picture.
 
@@ -74,22 +74,21 @@ class Canvas:
             raise TypeError(
                 f"image: dtype {array.dtype}; expected integers, floating-point numbers or booleans"
             )
-        axes = _axis_positions(array.shape, channel_axis, stack_axis)
+        axes = axis_positions(array.shape, channel_axis, stack_axis)
         if 0 in array.shape:
             raise ValueError(f"image: shape {array.shape} has no pixels; expected at least one")
         observed = np.ones(array.shape, dtype=bool) if array.dtype.kind != "f" else ~np.isnan(array)
         if isinstance(image, np.ma.MaskedArray):
             observed &= ~np.ma.getmaskarray(image)
         if mask is not None:
-            scanned = _missing_from_scan(mask, array.shape, axes)
-            observed &= ~(_full_mask(mask, array.shape, channel_axis) if scanned is None else scanned)
+            observed &= ~missing_pixels(mask, array.shape, axes)
         if array.dtype.kind == "f" and (infinite := np.isinf(array) & observed).any():
             where = tuple(int(i) for i in np.argwhere(infinite)[0])
             raise ValueError(
                 f"image: {array[where]} at {where}; expected finite numbers, or NaN where a pixel is missing"
             )
-        observed = _with_four_axes(observed, axes)
-        return cls(*_standardised(_with_four_axes(array, axes), observed), axes, array.dtype)
+        observed = with_four_axes(observed, axes)
+        return cls(*_standardised(with_four_axes(array, axes), observed), axes, array.dtype)
 
     @property
     def has_channels(self) -> bool:
@@ -232,7 +231,7 @@ class Canvas:
         return self.stabiliser.mean(picture, None if std is None else std * self.scale)
 
 
-def _axis_positions(
+def axis_positions(
     shape: tuple[int, ...], channel_axis: int | None, stack_axis: int | None
 ) -> tuple[int | None, ...]:
     """Return the positions of slices, height, width and channels among the axes of a picture."""
@@ -253,10 +252,30 @@ def _axis_positions(
     return given.get("stack_axis"), height, width, given.get("channel_axis")
 
 
-def _with_four_axes(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArray[Any]:
+def with_four_axes(array: NDArray[Any], axes: tuple[int | None, ...]) -> NDArray[Any]:
     """Return a picture with all four axes in order; an axis that the picture lacks has length 1."""
     ordered = array.transpose([axis for axis in axes if axis is not None])
     return ordered.reshape([1 if axis is None else array.shape[axis] for axis in axes])
+
+
+def missing_pixels(mask: Any, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> NDArray[np.bool_]:
+    """Return which pixels of a picture of this shape are missing according to a mask or a scan.
+
+    Parameters
+    ----------
+    mask : array-like or Scan
+        As in `bpfa.inpaint`.
+    shape : tuple of int
+    axes : tuple of int or None
+        As returned by `axis_positions`.
+
+    Examples
+    --------
+    >>> missing_pixels([[0, 1]], (2, 3), axis_positions((2, 3), None, None)).sum()
+    np.int64(5)
+    """
+    scanned = _missing_from_scan(mask, shape, axes)
+    return _full_mask(mask, shape, axes[3]) if scanned is None else scanned
 
 
 def _missing_from_scan(
@@ -309,6 +328,8 @@ def _as_booleans(mask: NDArray[Any]) -> NDArray[Any]:
     >>> _as_booleans(np.array([0, 255, 0], dtype=np.uint8))
     array([False,  True, False])
     """
+    if mask.dtype == bool:
+        return mask
     if mask.dtype.kind in "fiub" and np.isin(mask, (0, 1)).all():
         return mask.astype(bool)
     marked: NDArray[np.bool_] = np.asarray(mask != 0)

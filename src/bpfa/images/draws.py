@@ -27,6 +27,8 @@ class PatchDraws:
     algorithm : Algorithm
         The algorithm that the posterior was trained by.
     n_draws : int
+    n_samples : int
+        Samples of the local variables of a patch under each draw, if the algorithm sees draws.
     stream : Stream
         Source of random numbers.
 
@@ -43,16 +45,31 @@ class PatchDraws:
     [(7, 9), (7, 9)]
     """
 
-    def __init__(self, posterior: Posterior, algorithm: Algorithm, *, n_draws: int, stream: Stream) -> None:
+    def __init__(
+        self,
+        posterior: Posterior,
+        algorithm: Algorithm,
+        *,
+        n_draws: int,
+        n_samples: int = 1,
+        stream: Stream,
+    ) -> None:
         self.algorithm = algorithm
         self.stream = stream.child("local")
         self.views = [posterior.sampled(stream.child("global").globals(m)) for m in range(n_draws)]
         self.noise = float(np.mean([1 / view.g_o for view in self.views]))
         """Variance of the noise, averaged over the draws."""
         self.expected = expected_view(posterior, algorithm)
+        self.n_samples = n_samples if self.expected is None else 1
 
     def of(self, batch: Batch) -> Iterator[Array]:
-        """Yield for each draw a prediction of the patches without noise, rows x columns."""
+        """Yield for each sample of each draw a prediction of the patches without noise, rows x columns."""
+        if self.n_samples > 1:
+            for m, view in enumerate(self.views):
+                draws = self.stream.rows(batch.ids, m)
+                for x in self.algorithm.local.samples(view, batch, draws, self.n_samples):
+                    yield x @ view.phi
+            return
         given = self.views, len(self.views), self.expected, batch, self.algorithm, self.stream
         for draw in draws_given_globals(*given, continues=False):
             yield draw.mean

@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator
-from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import check_choice, check_integer, check_number
+from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
-from bpfa.images.kept import DECIDED
+from bpfa.images.canvas import Canvas
+from bpfa.images.defaults import default_patch_size
+from bpfa.images.hidden_pixels import HiddenPixels
+from bpfa.images.kept import DECIDED, PictureForm
+from bpfa.images.latency import FrameCounts, FrameWarning, Latency
+from bpfa.images.latest import LatestFrame
+from bpfa.images.live import LiveModel
 from bpfa.images.masks import checked_positions
+from bpfa.images.options import RestorationOptions
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
+from bpfa.images.scene import FrameSteps, SceneWatch
 
 __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 
 # Training steps with each frame, and their least size, if the user does not choose.
 LEARN, FORGETTING = 8, 0.1
-# Draws from the posterior behind a frame. A picture has more of them, but nobody waits for it.
-N_DRAWS = 4
-# Number of frames whose times are remembered.
-REMEMBERED = 1000
-
-
-class FrameWarning(UserWarning):
-    """A frame could not be restored; the stream goes on with the next one."""
-
-
-class Latency(NamedTuple):
-    """How long frames took, and how many of them were lost."""
-
-    n_restored: int
-    n_skipped: int
-    """Frames that came while an earlier one was being restored, and were replaced by a newer one."""
-    n_refused: int
-    """Frames that could not be restored."""
-    median: float
-    """Median number of seconds from the arrival of a frame to its result, over the last thousand frames."""
-    worst: float
-    """Largest number of seconds."""
+# Draws from the posterior behind a frame, samples of each patch under each of them, and sweeps before the
+# first sample. A picture has more of them, but nobody waits for it. On the CPU a further sample costs as much
+# as several sweeps; a GPU hardly notices it.
+CHAINS = {"n_draws": 2, "patch_samples": 1, "patch_burn_in": 11}
+CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
+# Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
+# memory of a processor.
+WIDEST = 12
+TASKS = {"inpaint": inpaint, "denoise": denoise}
+OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 
 
 class FrameRestorer:
@@ -52,7 +47,14 @@ class FrameRestorer:
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
     further frame the dictionary learns for a few steps, and forgets slowly, so that it follows a scene that
-    changes. Groups of like patches take longer than a frame lasts, and are off unless asked for.
+    drifts. If the features explain a frame clearly worse or better than the frames before, the scene has
+    changed, and there are three times as many steps with each of the next ten frames. Groups of like patches
+    take longer than a frame lasts, and are off unless asked for.
+
+    On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
+    between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
+    only what is asked for comes out. This holds unless groups refine the frames, the noise is that of
+    counts, or there are callbacks: frames are then restored on the GPU like any other picture.
 
     Parameters
     ----------
@@ -64,13 +66,20 @@ class FrameRestorer:
         Number of training steps with each frame after the first; 0 leaves the dictionary as it is.
     forgetting : float
         Least size of these steps: what was learned more than about 1 / forgetting steps ago is forgotten.
+    follow_changes : bool
+        Whether there are more steps after a change of the scene.
+    calibrate : bool
+        Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
+        how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
+        95 % cover 95 % of these pixels. Only for "inpaint", and not for counts: errors of noisy pixels would
+        contain their noise.
+    output : {"both", "image", "std"}
+        What results contain; the rest is None.
+    to_host : bool
+        False leaves the arrays of results on the GPU, as arrays of CuPy.
     **options
-        All further options are those of `inpaint`. Here, `refine` is None and `n_draws` is 4 by default.
-
-    Attributes
-    ----------
-    model : BPFA or None
-        The present model.
+        All further options are those of `inpaint`. Here, `refine` is None by default, there are fewer draws
+        and sweeps, and patches are at most 12 pixels wide unless `patch_size` says otherwise.
 
     See Also
     --------
@@ -106,25 +115,51 @@ class FrameRestorer:
         task: str = "inpaint",
         learn: int = LEARN,
         forgetting: float = FORGETTING,
+        follow_changes: bool = True,
+        calibrate: bool = True,
+        output: str = "both",
+        to_host: bool = True,
         **options: Any,
     ) -> None:
-        self.model = model
         self.task = check_choice("task", task, ("inpaint", "denoise"))
         self.learn = check_integer("learn", learn, low=0)
         self.forgetting = check_number("forgetting", forgetting, low=0.0, high=1.0)
-        self._options = {"refine": None, "n_draws": N_DRAWS} | options
+        self.follow_changes = follow_changes
+        self.output = check_choice("output", output, tuple(OUTPUTS))
+        self.to_host = to_host
+        device = check_device(options.get("device", "auto"))
+        chains = CHAINS_ON_GPU if backend_of(device).has_numbered_devices else CHAINS
+        given: Any = {"refine": None} | chains | options
+        # Wrong options are found out now, and not with the first frame.
+        checked = RestorationOptions.of("FrameRestorer", given)
+        counts = checked.noise_model != "gaussian"
+        if model is not None:
+            form = PictureForm.of_model(model)
+            form.check_options(checked)
+            counts = form.stabiliser is not None
+        self._options = given
+        self._model = model
+        self._live: LiveModel | None = None
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
+        self._watch = SceneWatch(self.learn)
+        self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" and not counts else None
         self._scan: _PartialScan | None = None
-        self._seconds: deque[float] = deque(maxlen=REMEMBERED)
-        self._n_restored = self._n_skipped = self._n_refused = 0
+        self.counts = FrameCounts()
+
+    @property
+    def model(self) -> BPFA | None:
+        """The present model, in the memory of the host; None before the first frame."""
+        return self._model if self._live is None else self._live.model()
+
+    @property
+    def n_changes(self) -> int:
+        """How often the scene has changed."""
+        return self._watch.n_changes
 
     @property
     def latency(self) -> Latency:
         """How long frames took so far, and how many were lost."""
-        seconds = list(self._seconds) or [0.0]
-        return Latency(
-            self._n_restored, self._n_skipped, self._n_refused, float(np.median(seconds)), max(seconds)
-        )
+        return self.counts.latency()
 
     def restore(self, frame: Any, mask: Any = None) -> ImageResult:
         """Restore a frame, after learning from it.
@@ -146,12 +181,8 @@ class FrameRestorer:
         bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
         """
         began = time.perf_counter()
-        result = self._restored(frame, mask, self.learn)
-        # A frame that cannot be restored leaves everything as it was.
-        self.model = result.model
-        self._form = np.shape(frame), np.asarray(frame).dtype
-        self._n_restored += 1
-        self._seconds.append(time.perf_counter() - began)
+        result = self._restored(frame, mask, self._watch.n_steps if self.follow_changes else self.learn)
+        self.counts.restored(time.perf_counter() - began)
         return result
 
     def begin(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
@@ -209,10 +240,7 @@ class FrameRestorer:
         bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("so_far")
-        result = self._restored(scan.values, scan.missing, 0)
-        # The first dictionary is kept, so that the next look at the frame is quick.
-        self.model = result.model
-        return result
+        return self._restored(scan.values, scan.missing, 0)
 
     def finish(self) -> ImageResult:
         """Return the frame that was scanned, restored after learning from it, and end the scan.
@@ -252,38 +280,107 @@ class FrameRestorer:
         --------
         bpfa.images.FrameRestorer.restore : Restore one frame.
         """
-        slot = _LatestFrame(frames)
+        slot = LatestFrame(frames)
         for item in slot:
-            self._n_skipped = self._n_skipped + slot.take_skipped()
+            self.counts.n_skipped += slot.take_skipped()
             frame, mask = item if isinstance(item, tuple) else (item, None)
             try:
                 result = self.restore(frame, mask)
             except (TypeError, ValueError) as error:
-                self._n_refused += 1
+                self.counts.n_refused += 1
                 warnings.warn(f"a frame is left out: {error}", FrameWarning, stacklevel=2)
                 continue
             yield result
 
     def _restored(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
-        """Restore a frame by the present model, or by a new one if there is none."""
-        form = np.shape(frame), np.asarray(frame).dtype
+        """Restore a frame by the present model, or by a new one if there is none.
+
+        A frame that cannot be restored leaves everything as it was.
+        """
+        array = frame if hasattr(frame, "dtype") and hasattr(frame, "shape") else np.asarray(frame)
+        form = tuple(array.shape), np.dtype(array.dtype)
         if self._form is not None and form != self._form:
             raise ValueError(
                 f"frame: {form[1]} of shape {form[0]}; expected {self._form[1]} of shape {self._form[0]}, as "
                 "the frames before"
             )
-        restore = {"inpaint": inpaint, "denoise": denoise}[self.task]
-        if self.model is None:
-            return restore(frame, mask, **self._options)
-        kept = {name: value for name, value in self._options.items() if name not in (*DECIDED, "patch_size")}
-        return restore(
-            frame,
-            mask,
-            model=self.model,
-            update=n_steps,
-            forgetting=self.forgetting if n_steps else 0.0,
-            **kept,
-        )
+        result = self._first(array, mask) if self._model is None else self._next(array, mask, n_steps)
+        self._form = form
+        if self._live is None:
+            for unwanted in {"image", "std"} - set(OUTPUTS[self.output]):
+                object.__setattr__(result, unwanted, None)
+        return result
+
+    def _first(self, frame: Any, mask: Any) -> ImageResult:
+        """Fit a model to the first frame and restore it."""
+        options: dict[str, Any] = dict(self._options)
+        if options.get("patch_size") is None:
+            axes = {name: options.get(name) for name in ("channel_axis", "stack_axis")}
+            observed = Canvas.of(frame, mask, **axes).observed
+            _, height, width, n_channels = observed.shape
+            usual = default_patch_size(height, width, n_channels, float(observed.mean()))
+            options["patch_size"] = min(WIDEST, usual)
+        result = TASKS[self.task](frame, mask, **options)
+        self._model = result.model
+        self._live = self._on_device(frame)
+        if self._live is None and (self._hidden is None or options["refine"] is not None):
+            return result
+        # The frame is restored again, so that the result is where the user wants it, and its deviations are
+        # corrected like those of all others.
+        return self._next(frame, mask, 0)
+
+    def _next(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+        """Restore a frame by the present model after learning from it."""
+        if self._live is None and self._form is None:
+            self._live = self._on_device(frame)
+        if self._live is None:
+            result, steps = self._next_picture(frame, mask, n_steps)
+        else:
+            result, steps = self._live.restore(
+                frame,
+                mask,
+                n_steps=n_steps,
+                least_step=self.forgetting,
+                wanted=OUTPUTS[self.output],
+                to_host=self.to_host,
+                hidden=self._hidden,
+            )
+        if n_steps and self._watch.see(steps) and self._hidden is not None:
+            self._hidden.forget()
+        return result
+
+    def _next_picture(self, frame: Any, mask: Any, n_steps: int) -> tuple[ImageResult, FrameSteps]:
+        """Restore a frame like any other picture."""
+        assert self._model is not None
+        before = self._model.posterior_.noise_std
+        options: dict[str, Any] = self._kept_options()
+        options |= {"update": n_steps, "forgetting": self.forgetting if n_steps else 0.0}
+        options["model"] = self._model
+        if self._hidden is None:
+            result = TASKS[self.task](frame, mask, **options)
+        else:
+            result = self._hidden.restored(inpaint, frame, mask, options)
+        self._model = result.model
+        history = result.model.history_
+        first = len(history["step"]) - n_steps
+        noise = [before**2, *(history["noise_std"][first:] ** 2).tolist()]
+        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0)
+
+    def _kept_options(self) -> Any:
+        """Return the options that a kept model has not decided."""
+        return {name: value for name, value in self._options.items() if name not in (*DECIDED, "patch_size")}
+
+    def _on_device(self, frame: Any) -> LiveModel | None:
+        """Return the model on a device that keeps everything between frames, if there is such a device."""
+        assert self._model is not None
+        options = RestorationOptions.of("FrameRestorer", self._kept_options())
+        live = LiveModel.of(self._model, frame, options, keeps_observed=self.task == "inpaint")
+        if live is None and not self.to_host:
+            raise ValueError(
+                "to_host=False: the frames are not kept on a GPU; expected device='cuda' without groups, "
+                "callbacks and noise of counts, or to_host=True"
+            )
+        return live
 
     def _present_scan(self, method: str) -> _PartialScan:
         if self._scan is None:
@@ -296,55 +393,3 @@ class _PartialScan(NamedTuple):
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
-
-
-class _LatestFrame:
-    """The latest of the frames that a thread reads; those that nobody fetched in time are skipped."""
-
-    def __init__(self, frames: Iterable[Any]) -> None:
-        self._changed = Condition()
-        self._waiting: deque[Any] = deque()
-        self._n_skipped, self._ended, self._wanted = 0, False, True
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._read, args=(iter(frames),), daemon=True)
-        self._thread.start()
-
-    def take_skipped(self) -> int:
-        """Return how many frames were skipped since the last call."""
-        with self._changed:
-            n, self._n_skipped = self._n_skipped, 0
-        return n
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._waiting or self._ended)
-                    if not self._waiting:
-                        break
-                    item = self._waiting.popleft()
-                yield item
-        finally:
-            with self._changed:
-                self._wanted = False
-        if self._error is not None:
-            raise self._error
-
-    def _read(self, frames: Iterator[Any]) -> None:
-        """Read all frames; the newest replaces one that is still waiting."""
-        try:
-            for frame in frames:
-                with self._changed:
-                    if not self._wanted:
-                        return
-                    if self._waiting:
-                        self._waiting.clear()
-                        self._n_skipped += 1
-                    self._waiting.append(frame)
-                    self._changed.notify()
-        except BaseException as error:  # It is raised again in the thread of the user.
-            self._error = error
-        finally:
-            with self._changed:
-                self._ended = True
-                self._changed.notify()

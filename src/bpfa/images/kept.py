@@ -166,12 +166,27 @@ class PictureForm:
                 f"{self.patch_size[0]} x {self.patch_size[1]}"
             )
         canvas = canvas.stabilised(self.stabiliser)
-        shift, ratio = np.abs(canvas.mean - self.mean) / self.scale, canvas.scale / self.scale
         # A constant picture has no scale of its own.
-        if (shift > FAR).any() or ((ratio > LARGE).any() and canvas.values.any()):
-            raise ValueError(
-                f"image: mean {canvas.mean[0]:.4g} and standard deviation {canvas.scale[0]:.4g}; expected a "
-                f"picture in the units of the model, whose pictures have {self.mean[0]:.4g} and "
-                f"{self.scale[0]:.4g}"
-            )
+        self.check_units(canvas.mean, canvas.scale if canvas.values.any() else np.zeros_like(self.scale))
         return canvas.standardised_by(self.mean, self.scale)
+
+    def check_units(self, mean: Array, std: Array) -> None:
+        """Refuse a picture whose pixels have a mean and a standard deviation of quite other units.
+
+        Parameters
+        ----------
+        mean, std : array, shape (channels,)
+
+        Examples
+        --------
+        >>> form = PictureForm((3, 3), np.array([100.0]), np.array([20.0]))
+        >>> form.check_units(np.array([0.4]), np.array([0.1]))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        ValueError: image: mean 0.4 and standard deviation 0.1; expected a picture in the units of the ...
+        """
+        if (np.abs(mean - self.mean) / self.scale > FAR).any() or (std / self.scale > LARGE).any():
+            raise ValueError(
+                f"image: mean {mean[0]:.4g} and standard deviation {std[0]:.4g}; expected a picture in the "
+                f"units of the model, whose pictures have {self.mean[0]:.4g} and {self.scale[0]:.4g}"
+            )

@@ -88,6 +88,16 @@ class RestorationOptions:
         Integer(low=2, high=MAX_SWEEP // 2),
         "Number of draws from the posterior behind the result.",
     )
+    patch_samples: int = declared(
+        1,
+        Integer(low=1, high=MAX_SWEEP // 4),
+        "Number of samples of a patch's chain under each of these draws.",
+    )
+    patch_burn_in: int = declared(
+        defaults.BURN_IN,
+        Integer(low=0, high=MAX_SWEEP // 4),
+        "Sweeps of a patch's chain before its first sample.",
+    )
     refine: str | None = declared(
         "groups", ChoiceOrNone(("groups", "none")), "Second stage that refines what the dictionary restores."
     )
@@ -179,6 +189,8 @@ class OptionArguments(TypedDict, total=False):
     max_steps: int | None
     max_time: float | None
     n_draws: int
+    patch_samples: int
+    patch_burn_in: int
     refine: str | None
     noise_model: str
     gain: float | None

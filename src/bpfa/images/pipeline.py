@@ -33,10 +33,10 @@ from bpfa.images.lazy import restored_lazily
 from bpfa.images.noise import channel_noise, warn_of_correlation
 from bpfa.images.options import OptionArguments, RestorationOptions, takes_options
 from bpfa.images.plan import RestorationPlan, plan_restoration
-from bpfa.images.restore import restore_canvas
+from bpfa.images.restore import patch_algorithm, restore_canvas
 from bpfa.images.result import ImageResult
+from bpfa.images.signals import is_signal, mask_array, restore_signal
 from bpfa.images.units import in_units_of_the_model
-from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 
 __all__ = ["denoise", "fit_patches", "image_result", "inpaint", "refine_by_groups", "restore_from_model"]
 
@@ -49,15 +49,18 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
 
     Parameters
     ----------
-    image : array-like of integers, floating-point numbers or booleans
+    image : array-like of integers, floating-point numbers or booleans, or signal of HyperSpy
         Height x width, with further axes as named below. A Dask array with slices (`stack_axis`) is learned
         from and restored on the workers of the current client, and the result is lazy. NaN is a missing
-        pixel, and so is every entry that a masked array masks. Booleans are treated as zeros and ones.
+        pixel, and so is every entry that a masked array masks. Booleans are treated as zeros and ones. A
+        signal of HyperSpy, lazy or not, knows its axes: it is an image, a stack of images, or a spectrum
+        image or 4D scan whose spectra or patterns are channels, in components if there are more than 64.
     mask : array-like of booleans, or of 0 and one other integer, or a scan, optional
         True, or not 0, where a pixel is missing: masks of 0 and 255, as image programs write them, can be
         used as they are. It has the shape of the image, or that shape without the channels. It can also be a
         scan of `bpfa.images.masks`, or the row and column of every pixel that was scanned, an array of
-        integers of shape (n, 2); all other pixels are then missing, in all slices and channels.
+        integers of shape (n, 2); all other pixels are then missing, in all slices and channels. It may be a
+        signal of HyperSpy.
     channel_axis : int, optional
         The axis of the colours, detectors or energies. Channels are modelled together: a patch contains all
         of them.
@@ -87,6 +90,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         restoration that follows, which takes about as long as the training for a picture of a megapixel.
     n_draws : int
         Number of draws from the posterior behind the restored picture.
+    patch_samples, patch_burn_in : int
+        How many samples the chain of a patch gives under each of these draws, and how many sweeps it makes
+        before the first of them. Few sweeps and draws are enough for a first look, and take less time.
     refine : str or None
         "groups", the default, refines the picture that the dictionary restores by groups of like patches.
         Some observed pixels are hidden to decide for how many rounds, and with which weight. In noisy
@@ -130,7 +136,9 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
         their type, and floating-point numbers are not clipped. A boolean picture is restored to booleans:
         True where the restored value is above 1/2. For the values themselves, pass `image.astype(float)`.
         `std` is the standard deviation of a pixel's true value: that of the mixture of the predictions of all
-        patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed.
+        patches over the pixel, weighted by their certainty. It is 0 where a pixel is observed. If the image
+        is a signal of HyperSpy, `image` and `std` are signals of the same class, with its axes and metadata,
+        and lazy if it is lazy.
 
     See Also
     --------
@@ -153,9 +161,11 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, dtype('float64'))
     """
     chosen = RestorationOptions.of("inpaint", options)
+    if is_signal(image):
+        return restore_signal(inpaint, image, mask, dict(options), keep_observed=True)
     if is_collection(image):
         return restored_lazily(inpaint, image, mask, chosen)
-    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = Canvas.of(image, mask_array(mask), chosen.channel_axis, chosen.stack_axis)
     if canvas.observed.all():
         raise ValueError("mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image")
     canvas = in_units_of_the_model(canvas, chosen)
@@ -215,9 +225,11 @@ def denoise(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     (True, True)
     """
     chosen = RestorationOptions.of("denoise", options)
+    if is_signal(image):
+        return restore_signal(denoise, image, mask, dict(options), keep_observed=False)
     if is_collection(image):
         return restored_lazily(denoise, image, mask, chosen)
-    canvas = Canvas.of(image, mask, channel_axis=chosen.channel_axis, stack_axis=chosen.stack_axis)
+    canvas = Canvas.of(image, mask_array(mask), chosen.channel_axis, chosen.stack_axis)
     canvas = in_units_of_the_model(canvas, chosen)
     warn_of_correlation(canvas.values, canvas.observed)
     return _restored(canvas, chosen, noisy=True)
@@ -293,7 +305,7 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
     >>> restore_from_model(canvas, plan, fit_patches(canvas, plan)).mean.shape
     (1, 12, 10, 1)
     """
-    algorithm = _patch_algorithm(model)
+    algorithm = patch_algorithm(model, plan.burn_in)
     return restore_canvas(
         canvas,
         plan.patch_size,
@@ -301,6 +313,7 @@ def restore_from_model(canvas: Canvas, plan: RestorationPlan, model: BPFA) -> Re
         model.posterior_,
         algorithm,
         n_draws=plan.n_draws,
+        n_samples=plan.n_samples,
         stream=model.settings_.stream.child("restoration"),
         # One thread is enough to keep a GPU busy.
         n_threads=thread_count(model.n_jobs) if algorithm.backend.uses_threads else 1,
@@ -377,11 +390,3 @@ def _relearned(model: BPFA, changed: Canvas, plan: RestorationPlan) -> BPFA:
     # Not more steps than the dictionary was trained for: it must not become better than it.
     n_steps = min(defaults.RELEARNING_STEPS, model.n_steps_)
     return continued(model, patches, n_steps, least_step=defaults.RELEARNING_STEP)
-
-
-def _patch_algorithm(model: BPFA) -> Algorithm:
-    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches."""
-    settings = model.settings_
-    if ALGORITHMS[settings.algorithm].method == "Gibbs":
-        settings = replace(settings, options={**settings.options, "burn_in": defaults.BURN_IN})
-    return settings.make_algorithm(n_jobs=1)

@@ -35,6 +35,8 @@ class RestorationPlan:
         Distance in pixels between the patches that are restored; the model learns from all patches.
     n_draws : int
         Number of draws from the posterior behind the restored picture.
+    n_samples, burn_in : int
+        Samples of a patch under each of them, and sweeps before the first.
     model_parameters : mapping
         Parameters of `BPFA`, by name.
     noisy : bool
@@ -46,6 +48,8 @@ class RestorationPlan:
     patch_size: tuple[int, int]
     stride: int
     n_draws: int
+    n_samples: int
+    burn_in: int
     model_parameters: Mapping[str, Any]
     noisy: bool = False
     groups: GroupPlan | None = None
@@ -78,6 +82,8 @@ def plan_restoration(canvas: Canvas, options: RestorationOptions, *, noisy: bool
         patch_size=patch_size,
         stride=check_integer("stride", stride, low=1, high=min(patch_size)),
         n_draws=options.n_draws,
+        n_samples=options.patch_samples,
+        burn_in=options.patch_burn_in,
         model_parameters=MappingProxyType(
             _model_parameters(canvas.patches(patch_size), float(canvas.observed.mean()), options, noisy)
         ),

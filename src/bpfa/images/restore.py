@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +17,22 @@ from bpfa._support.progress import tracked
 from bpfa._support.threads import one_blas_thread
 from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
 from bpfa.data.patches import PatchRows, Strip
+from bpfa.estimator import BPFA
 from bpfa.images.canvas import Canvas
-from bpfa.images.defaults import N_DRAWS
+from bpfa.images.defaults import BURN_IN, N_DRAWS
 from bpfa.images.draws import PatchDraws
-from bpfa.inference.algorithms import Algorithm
+from bpfa.inference.algorithms import ALGORITHMS, Algorithm
 from bpfa.model.posterior import Posterior
 
-__all__ = ["EMPTY_WEIGHT", "NOISE_SHARE", "PatchDraws", "Restored", "restore", "restore_canvas"]
+__all__ = [
+    "EMPTY_WEIGHT",
+    "NOISE_SHARE",
+    "PatchDraws",
+    "Restored",
+    "patch_algorithm",
+    "restore",
+    "restore_canvas",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,6 +49,7 @@ def restore_canvas(
     algorithm: Algorithm,
     *,
     n_draws: int = N_DRAWS,
+    n_samples: int = 1,
     stream: Stream,
     n_threads: int = 1,
     noise_share: float = NOISE_SHARE,
@@ -61,6 +72,8 @@ def restore_canvas(
         The algorithm that the posterior was trained by, on one thread.
     n_draws : int
         Number of draws from the posterior, at least 2.
+    n_samples : int
+        Number of samples of each patch under each of them.
     stream : Stream
         Source of random numbers.
     n_threads : int
@@ -85,11 +98,11 @@ def restore_canvas(
     # A device has the usual weights built in.
     if noise_share == NOISE_SHARE:
         restored = algorithm.backend.restore_patches(
-            rows, posterior, algorithm, n_draws=n_draws, stream=stream
+            rows, posterior, algorithm, n_draws=n_draws, n_samples=n_samples, stream=stream
         )
         if restored is not None:
             return restored
-    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, stream=stream)
+    draws = PatchDraws(posterior, algorithm, n_draws=n_draws, n_samples=n_samples, stream=stream)
     strips = tracked(rows.strips(STRIP_PATCHES), "restoring", shown=bool(verbose))
     return restore(rows, draws, strips, n_threads, noise_share=noise_share)
 
@@ -194,3 +207,24 @@ def _add_patches(picture: NDArray[Any], patches: NDArray[Any], rows: PatchRows, 
         for dx in range(width):
             # The patches of a row all begin at different x, so that no pixel occurs twice in this sum.
             target[y : y + height, rows.x + dx] += placed[row, :, :, dx].swapaxes(0, 1)
+
+
+def patch_algorithm(model: BPFA, burn_in: int = BURN_IN) -> Algorithm:
+    """Return the algorithm of a model, on one thread, with chains long enough to predict single patches.
+
+    Parameters
+    ----------
+    model : BPFA
+    burn_in : int
+        Sweeps before the first sample of a patch.
+
+    Examples
+    --------
+    >>> model = BPFA(2, max_steps=2, random_state=0).fit(np.random.default_rng(0).normal(size=(20, 3)))
+    >>> patch_algorithm(model, 9).local.burn_in
+    9
+    """
+    settings = model.settings_
+    if ALGORITHMS[settings.algorithm].method == "Gibbs":
+        settings = replace(settings, options={**settings.options, "burn_in": burn_in})
+    return settings.make_algorithm(n_jobs=1)

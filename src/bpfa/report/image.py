@@ -9,6 +9,7 @@ import numpy as np
 from bpfa._support.checks import Array
 from bpfa.estimator.components import variance_shares
 from bpfa.images.files import Picture
+from bpfa.images.signals import as_arrays
 from bpfa.report.charts import coverage_chart
 from bpfa.report.groups import group_content
 from bpfa.report.page import noise_range, render, settings_of, traces
@@ -63,6 +64,7 @@ def image_report(
     >>> image_report(result, Picture(Path("ramp.npy"), values)).startswith("<!doctype html>")
     True
     """
+    result = as_arrays(result)
     model = result.model
     known = None if truth is None else Comparison.of(result, truth)
     share = float(np.mean(result.missing))

@@ -14,12 +14,15 @@ from bpfa._support.philox import Stream
 from bpfa.backends.cpu.collapsed import add_draws
 from bpfa.backends.cpu.signal import signal
 from bpfa.backends.cuda import arrays, pictures, runtime
+from bpfa.backends.cuda.frames import PIXELS, CudaFrames
 from bpfa.backends.cuda.graphs import StepGraphs
 from bpfa.backends.cuda.groups import CudaGroups
 from bpfa.backends.cuda.local import Gibbs, MeanField, SpikeSlab
+from bpfa.backends.cuda.pictures import PatchSamples
 from bpfa.backends.cuda.posterior import DevicePosterior
 from bpfa.backends.cuda.row_groups import CudaRowGroups
 from bpfa.backends.cuda.rows import rows_on_device
+from bpfa.backends.frames import FrameDevice, FrameForm
 from bpfa.backends.groups import GroupKernels
 from bpfa.backends.protocol import Backend, MakeStep, Step, Workspace
 from bpfa.backends.row_groups import RowGroupKernels
@@ -121,11 +124,37 @@ class CudaBackend(Backend):
         return arrays.like_cuda_array(values, data)
 
     def restore_patches(
-        self, rows: PatchRows, posterior: Posterior, algorithm: Any, *, n_draws: int, stream: Stream
+        self,
+        rows: PatchRows,
+        posterior: Posterior,
+        algorithm: Any,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
     ) -> Restored | None:
         """Predict all patches and average them on the GPU, if z is drawn given a draw of the globals."""
-        local = algorithm.local
-        drawn = isinstance(local, Gibbs) and algorithm.view == "sampled"
-        if not (drawn and isinstance(posterior, GlobalPosterior)):
+        if not (_draws_z(algorithm) and isinstance(posterior, GlobalPosterior)):
             return None
-        return pictures.restore_patches(rows, posterior, local, n_draws=n_draws, stream=stream)
+        draws = PatchSamples(n_draws, n_samples, stream)
+        return pictures.restore_patches(rows, posterior, algorithm.local, draws)
+
+    def frames(
+        self,
+        form: FrameForm,
+        algorithm: Any,
+        n_features: int,
+        *,
+        n_draws: int,
+        n_samples: int,
+        stream: Stream,
+    ) -> FrameDevice | None:
+        """Return memory and kernels for frames, if z is drawn given a draw of the globals."""
+        if not _draws_z(algorithm) or form.dtype.newbyteorder("=").name not in PIXELS:
+            return None
+        return CudaFrames(form, algorithm.local, n_features, PatchSamples(n_draws, n_samples, stream))
+
+
+def _draws_z(algorithm: Any) -> bool:
+    """Return whether an algorithm draws z given a draw of the globals, as the kernels for pictures do."""
+    return isinstance(algorithm.local, Gibbs) and algorithm.view == "sampled"

@@ -148,6 +148,10 @@ class Chain:
         self._run(batch, start, kept)
         return kept
 
+    def fill(self, kept: KeptSamples, batch: DeviceBatch) -> None:
+        """Run the chains and write their samples into given memory; what is None there is not written."""
+        self._run(batch, None, kept)
+
     def planes(
         self, batch: DeviceBatch, start: tuple[Any, Any] | None, *, posterior: bool, state: bool
     ) -> Any:

@@ -9,6 +9,7 @@ graph to memory of its own, which nothing changes afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from bpfa.backends.cuda.runtime import available_memory, cupy_module, kernel, la
 from bpfa.backends.cuda.step_arguments import StepOnDevice, number_arguments
 from bpfa.backends.protocol import MakeStep, Step
 
-__all__ = ["StepGraphs"]
+__all__ = ["Recording", "StepGraphs", "copied_posterior"]
 
 # The largest number of bytes that a graph may keep, and the largest share of the available ones. A step that
 # needs more keeps the device busy for longer than the host takes to queue it, and gains nothing from a graph.
@@ -30,25 +31,28 @@ MOST_BYTES, MOST_SHARE = 2**28, 1 / 16
 MOST_BLOCKS = 512
 
 
-class StepGraph:
-    """A recorded step, for all batches of one size."""
+class Recording:
+    """Kernels that are recorded once and can be launched together any number of times.
 
-    def __init__(
-        self, make_step: MakeStep, posterior: DevicePosterior, batch: DeviceBatch, step: Step
-    ) -> None:
+    Parameters
+    ----------
+    queue_kernels : callable
+        Queues the kernels; what it returns is `result`.
+    most_bytes : int
+        Largest number of bytes that may be allocated meanwhile.
+    """
+
+    def __init__(self, queue_kernels: Callable[[], Any], most_bytes: int) -> None:
         cupy = cupy_module()
-        self.stored_step, self.before = StepOnDevice(), posterior.empty_like()
-        self.batch = batch.with_ids(cupy.empty_like(batch.ids))
         # Everything that is allocated during the recording belongs to the graph for as long as it exists.
         self.memory: list[Any] = []
-        queue, allocate = cupy.cuda.get_current_stream(), cupy.cuda.get_allocator()
-        n_left = min(MOST_BYTES, int(MOST_SHARE * available_memory()[0]))
+        queue, allocate, n_left = cupy.cuda.get_current_stream(), cupy.cuda.get_allocator(), most_bytes
 
         def allocate_for_graph(n_bytes: int) -> Any:
             nonlocal n_left
             n_left -= n_bytes
             if n_left < 0:
-                raise MemoryError("too large a step for a graph")
+                raise MemoryError("too many kernels for a graph")
             with queue:
                 self.memory.append(allocate(n_bytes))
             return self.memory[-1]
@@ -57,14 +61,33 @@ class StepGraph:
         with cupy.cuda.using_allocator(allocate_for_graph), recorder:
             recorder.begin_capture()
             try:
-                recorded = replace(step, number=self.stored_step, rho=self.stored_step)
-                self.after: DevicePosterior = make_step(self.before, self.batch, recorded)
+                self.result = queue_kernels()
             except BaseException:
                 # Ending the capture raises an error of its own, because the recording is not valid.
                 with suppress(cupy.cuda.runtime.CUDARuntimeError):
                     recorder.end_capture()
                 raise
             self.graph = recorder.end_capture()
+
+    def launch(self) -> None:
+        """Launch all kernels on the current stream, without waiting for them."""
+        self.graph.launch()
+
+
+class StepGraph:
+    """A recorded step, for all batches of one size."""
+
+    def __init__(
+        self, make_step: MakeStep, posterior: DevicePosterior, batch: DeviceBatch, step: Step
+    ) -> None:
+        self.stored_step, self.before = StepOnDevice(), posterior.empty_like()
+        self.batch = batch.with_ids(cupy_module().empty_like(batch.ids))
+        recorded = replace(step, number=self.stored_step, rho=self.stored_step)
+        self.recording = Recording(
+            lambda: make_step(self.before, self.batch, recorded),
+            min(MOST_BYTES, int(MOST_SHARE * available_memory()[0])),
+        )
+        self.after: DevicePosterior = self.recording.result
 
     def replay(
         self, posterior: DevicePosterior, batch: DeviceBatch, step: int, rho: float
@@ -73,10 +96,14 @@ class StepGraph:
         number, _ = number_arguments(step)
         stored = self.stored_step.memory
         _copy(posterior, self.before, len(batch), batch.ids, self.batch.ids, rho, number, stored)
-        self.graph.launch()
-        moved = self.after.empty_like()
-        _copy(self.after, moved, 0, None, None, 0.0, np.uint32(0), None)
-        return moved
+        self.recording.launch()
+        return copied_posterior(self.after, self.after.empty_like())
+
+
+def copied_posterior(source: DevicePosterior, target: DevicePosterior) -> DevicePosterior:
+    """Copy a posterior into the memory of another one, which is returned."""
+    _copy(source, target, 0, None, None, 0.0, np.uint32(0), None)
+    return target
 
 
 def _copy(source: DevicePosterior, target: DevicePosterior, n_ids: int, *ids_and_step: Any) -> None:

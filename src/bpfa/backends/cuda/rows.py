@@ -148,20 +148,28 @@ class DeviceRows:
         self.n_rows, self.n_columns = n_rows, len(offsets)
         self.most_observed: int | None = None
         self.mean_observed = float(self.n_columns)
+        self.counts: Any = None
+        """How many entries of each row are observed; None where nothing is missing."""
         if observed is not None:
-            counts = cupy_module().empty(n_rows, np.int32)
-            launch(
-                kernel("rows.cu", "count_observed", "REAL=float"), -(-n_rows // 256), 256,
-                observed, bases, offsets, np.int64(n_rows), self.n_columns, counts,
-            )  # fmt: skip
-            self.most_observed, self.mean_observed = int(counts.max()), float(counts.mean())
+            self.count()
+
+    def count(self) -> None:
+        """Count the observed entries of every row, and wait for the result."""
+        self.counts = cupy_module().empty(self.n_rows, np.int32)
+        launch(
+            kernel("rows.cu", "count_observed", "REAL=float"), -(-self.n_rows // 256), 256,
+            self.observed, self.bases, self.offsets, np.int64(self.n_rows), self.n_columns, self.counts,
+        )  # fmt: skip
+        self.most_observed, self.mean_observed = int(self.counts.max()), float(self.counts.mean())
 
     def take(self, ids: NDArray[np.int64]) -> DeviceBatch:
         """Return the rows with these ids."""
+        return self.taken(copied_to_device(ids))
+
+    def taken(self, ids: Any) -> DeviceBatch:
+        """Return the rows with these ids, which are on the device."""
         counts = self.most_observed, self.mean_observed
-        return DeviceBatch(
-            self.values, self.observed, copied_to_device(ids), self.bases, self.offsets, *counts
-        )
+        return DeviceBatch(self.values, self.observed, ids, self.bases, self.offsets, *counts)
 
     @classmethod
     def of_matrix(cls, values: Any, observed: Any) -> DeviceRows:

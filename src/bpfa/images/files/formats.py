@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bpfa.data.formats.files import existing_path, name_file_in_errors
 from bpfa.data.formats.text import TEXT_SUFFIXES, text_suffix
 from bpfa.images.files.hyperspy import read_hspy, write_hspy
+from bpfa.images.files.microscopes import PLUGINS, read_microscope, read_zspy
 from bpfa.images.files.picture import Picture
 from bpfa.images.files.pillow import read_pillow, write_jpeg, write_png
 from bpfa.images.files.tiff import read_tiff, write_tiff
@@ -25,7 +26,8 @@ class Format(NamedTuple):
     """How files of one format are read and written."""
 
     read: Callable[[Path], Picture]
-    write: Callable[[Path, NDArray[Any], Picture, str], None]
+    write: Callable[[Path, NDArray[Any], Picture, str], None] | None
+    """None if files of this format are only read."""
     dtypes: tuple[str, ...] | None = None
     """Types of the values that a grey or RGB image may have; None allows any type and any shape."""
 
@@ -39,17 +41,18 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
     Parameters
     ----------
     path : path
-        .png, .jpg, .jpeg, .tif, .tiff, .npy or .hspy.
+        .png, .jpg, .jpeg, .tif, .tiff, .npy or .hspy; with RosettaSciIO also .dm3, .dm4, .emd, .mrc and .ser,
+        and with Zarr .zspy.
 
     Examples
     --------
-    >>> read_image("picture.bmp")
+    >>> read_image("picture.bmp")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: picture.bmp: suffix '.bmp'; expected an image: .png .jpg .jpeg .tif .tiff .npy .hspy
+    ValueError: picture.bmp: suffix '.bmp'; expected an image: .png .jpg ... .ser
     """
     form, path = _format(path), existing_path(path)
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zspy":
         raise ValueError(f"{path}: a folder; expected an image file")
     picture = form.read(path)
     values = picture.values
@@ -71,6 +74,8 @@ def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = No
         Type of the values; that of the picture by default.
     """
     suffix, form = Path(path).suffix.lower(), _format(path)
+    if form.write is None:
+        raise ValueError(f"{path}: {suffix} files are only read; expected .hspy, .tif or .npy")
     name = np.dtype(picture.values.dtype if dtype is None else dtype).name
     if form.dtypes is not None:
         way_out = "expected .tif or .npy for these values"
@@ -84,10 +89,10 @@ def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = No
             )
         if name == "uint16" and picture.n_channels == 3:
             raise ValueError(f"{path}: 16-bit colours, but {suffix} is written with 8 bits; {way_out}")
-    if suffix == ".hspy" and picture.path.suffix.lower() != ".hspy":
+    if suffix == ".hspy" and picture.path.suffix.lower() != ".hspy" and picture.signal is None:
         raise ValueError(
-            f"{path}: a .hspy file is written as a copy of one, which {picture.path} is not; "
-            "expected .tif or .npy"
+            f"{path}: a .hspy file is written as a copy of one, or of a file of a microscope, which "
+            f"{picture.path} is not; expected .tif or .npy"
         )
 
 
@@ -104,7 +109,9 @@ def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Pic
     note : str
         What has been done to the image, for the notes in a .hspy file.
     """
-    _format(path).write(Path(path), values, picture, note)
+    write = _format(path).write
+    assert write is not None
+    write(Path(path), values, picture, note)
 
 
 def _read_npy(path: Path) -> Picture:
@@ -126,6 +133,8 @@ FORMATS = {
     ".tiff": Format(read_tiff, write_tiff),
     ".npy": Format(_read_npy, _write_npy),
     ".hspy": Format(read_hspy, write_hspy),
+    ".zspy": Format(read_zspy, None),
+    **dict.fromkeys(PLUGINS, Format(read_microscope, None)),
 }
 TABLES = (".npz", ".parquet", ".h5", ".hdf5", ".h5ad", ".zarr", ".fcs")
 

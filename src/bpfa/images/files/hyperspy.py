@@ -10,17 +10,14 @@ from numpy.typing import NDArray
 
 from bpfa._support.optional import library
 from bpfa.data.formats.files import name_file_in_errors
+from bpfa.images.files.microscopes import axes_of_scan, write_signal
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_hspy", "write_hspy"]
 
 
 def read_hspy(path: Path) -> Picture:
-    """Read a file that holds one signal.
-
-    If the signal was scanned along two of three axes, it is a spectrum image, and the third axis holds its
-    channels. If it was scanned along one of three axes, it is a stack of images.
-    """
+    """Read a file that holds one signal; the axes that were scanned tell a spectrum image from a stack."""
     with name_file_in_errors(path), library("h5py", "hdf5").File(path, "r") as file:
         signals = list(file["Experiments"].values()) if "Experiments" in file else []
         names = [signal.name.rpartition("/")[2] for signal in signals]
@@ -29,15 +26,14 @@ def read_hspy(path: Path) -> Picture:
             scanned = [bool(signals[0][f"axis-{axis}"].attrs["navigate"]) for axis in range(values.ndim)]
     if len(names) != 1:
         raise ValueError(f"{path}: {len(names)} signals {names}; expected a file with one")
-    if len(scanned) == 3 and sum(scanned) == 2:
-        return Picture(path, values, channel_axis=scanned.index(False))
-    if len(scanned) == 3 and sum(scanned) == 1:
-        return Picture(path, values, stack_axis=scanned.index(True))
-    return Picture(path, values)
+    return Picture(path, values, *axes_of_scan(scanned))
 
 
 def write_hspy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
     """Write a copy of the file that a picture came from, with new values and a note about them."""
+    if picture.signal is not None:
+        write_signal(path, values, picture, note)
+        return
     shutil.copyfile(picture.path, path)
     with library("h5py", "hdf5").File(path, "r+") as file:
         signal = next(iter(file["Experiments"].values()))

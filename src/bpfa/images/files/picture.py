@@ -48,6 +48,8 @@ class Picture:
         True at pixels that the alpha channel marks as transparent. The channel itself is not kept.
     notes : TiffNotes, optional
         What a TIFF file says about the image in addition to its pixels.
+    signal : dict, optional
+        The axes and the metadata of a file of a microscope.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Picture:
     stack_axis: int | None = None
     transparent: NDArray[np.bool_] | None = None
     notes: TiffNotes | None = None
+    signal: dict[str, Any] | None = None
 
     @property
     def pixels(self) -> tuple[int, ...]:

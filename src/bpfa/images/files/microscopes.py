@@ -1,0 +1,143 @@
+"""Files of microscopes, read by RosettaSciIO: .dm3, .dm4, .emd, .mrc, .ser; and HyperSpy's .zspy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa._support.optional import library
+from bpfa.images.files.picture import Picture
+
+__all__ = ["PLUGINS", "axes_of_scan", "read_microscope", "read_zspy", "write_signal"]
+
+PLUGINS = {
+    ".dm3": "digitalmicrograph",
+    ".dm4": "digitalmicrograph",
+    ".emd": "emd",
+    ".mrc": "mrc",
+    ".ser": "tia",
+}
+"""The plugins of RosettaSciIO, by suffix."""
+
+
+def read_microscope(path: Path) -> Picture:
+    """Read a file that holds one signal, with its axes and metadata.
+
+    Parameters
+    ----------
+    path : Path
+        With one of the suffixes of `PLUGINS`.
+    """
+    plugin = library(f"rsciio.{PLUGINS[path.suffix.lower()]}", "microscopy")
+    try:
+        signals = plugin.file_reader(str(path))
+    except Exception as error:
+        # A reader of a file that is damaged, or not written to its end, may fail in any way.
+        raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+    if len(signals) != 1:
+        titles = [signal["metadata"].get("General", {}).get("title", "") for signal in signals]
+        raise ValueError(
+            f"{path}: {len(signals)} signals {titles}; expected a file with one: load it with HyperSpy, and "
+            "save the signal to be restored as .hspy"
+        )
+    # A copy in memory, where the reader may have mapped the file.
+    return _picture(path, np.array(signals[0]["data"]), signals[0])
+
+
+def read_zspy(path: Path) -> Picture:
+    """Read a folder that HyperSpy has written in Zarr's format and that holds one signal.
+
+    Parameters
+    ----------
+    path : Path
+    """
+    zarr = library("zarr", "zarr")
+    try:
+        signals = dict(zarr.open_group(str(path), mode="r")["Experiments"].groups())
+        names = list(signals)
+        if len(names) == 1:
+            group = signals[names[0]]
+            values = np.asarray(group["data"])
+            axes = [dict(group[f"axis-{axis}"].attrs) for axis in range(values.ndim)]
+            parts = {
+                name: _nested(group[name]) for name in ("metadata", "original_metadata") if name in group
+            }
+    except Exception as error:
+        raise ValueError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+    if len(names) != 1:
+        raise ValueError(f"{path}: {len(names)} signals {names}; expected a file with one")
+    return _picture(path, values, {"axes": axes, **parts})
+
+
+def _nested(group: Any) -> dict[str, Any]:
+    """Return the attributes of a group and of the groups in it."""
+    return dict(group.attrs) | {name: _nested(inner) for name, inner in group.groups()}
+
+
+def _picture(path: Path, values: NDArray[Any], signal: dict[str, Any]) -> Picture:
+    scanned = [bool(axis.get("navigate")) for axis in signal["axes"]]
+    return Picture(
+        path,
+        values,
+        *axes_of_scan(scanned),
+        signal={name: signal.get(name, {}) for name in ("axes", "metadata", "original_metadata")},
+    )
+
+
+def axes_of_scan(scanned: Sequence[bool]) -> tuple[int | None, int | None]:
+    """Return the axes of channels and of the stack, given which of the axes were scanned.
+
+    If a signal was scanned along two of three axes, it is a spectrum image, and the third axis holds its
+    channels. If it was scanned along one of three axes, it is a stack of images.
+
+    Parameters
+    ----------
+    scanned : sequence of bool
+
+    Examples
+    --------
+    >>> axes_of_scan([True, True, False]), axes_of_scan([True, False, False]), axes_of_scan([False, False])
+    ((2, None), (None, 0), (None, None))
+    """
+    if len(scanned) == 3 and sum(scanned) == 2:
+        return list(scanned).index(False), None
+    if len(scanned) == 3 and sum(scanned) == 1:
+        return None, list(scanned).index(True)
+    return None, None
+
+
+def write_signal(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
+    """Write a .hspy file with new values, and with the axes and the metadata of a picture of a microscope.
+
+    Parameters
+    ----------
+    path : Path
+    values : array
+    picture : Picture
+        With a signal.
+    note : str
+        Added to the notes of the metadata.
+    """
+    assert picture.signal is not None
+    metadata = dict(picture.signal["metadata"])
+    general = dict(metadata.get("General", {}))
+    general["notes"] = f"{general.get('notes', '')}\n{note}".strip()
+    import bpfa
+
+    # Everything that HyperSpy's own dictionary of a signal contains.
+    signal = {
+        "package_info": {"package": "bpfa", "package_version": bpfa.__version__},
+        "data": values,
+        "axes": picture.signal["axes"],
+        "metadata": metadata | {"General": general},
+        "original_metadata": picture.signal["original_metadata"],
+        "attributes": {"_lazy": False, "ragged": False},
+        "tmp_parameters": {},
+        "learning_results": {},
+        "models": {},
+    }
+    library("rsciio.hspy", "microscopy").file_writer(str(path), signal, show_progressbar=False)

@@ -1,0 +1,269 @@
+"""Frames that are restored on a device which keeps its memory, its kernels and the model between frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from bpfa.backends.frames import FrameArrays, FrameDevice, FrameFacts, FrameForm
+from bpfa.backends.registry import backend_of
+from bpfa.data.patches import PatchRows
+from bpfa.data.shuffle import batch_ids
+from bpfa.estimator import BPFA
+from bpfa.estimator.kept import at_step, on_device
+from bpfa.images import defaults
+from bpfa.images.canvas import axis_positions, missing_pixels, with_four_axes
+from bpfa.images.hidden_pixels import HiddenPixels
+from bpfa.images.kept import PictureForm
+from bpfa.images.options import RestorationOptions
+from bpfa.images.restore import patch_algorithm
+from bpfa.images.result import ImageResult
+from bpfa.images.scene import FrameSteps
+from bpfa.inference.svi import svi_step
+from bpfa.model.posterior import GlobalPosterior
+
+__all__ = ["FrameResult", "LiveModel"]
+
+# Number of steps whose patches are chosen in advance.
+AHEAD = 32
+
+
+class FrameResult(ImageResult):
+    """A restored frame. Its model is copied from the device only when it is asked for."""
+
+    _model: BPFA | Callable[[], BPFA]
+
+    def __init__(self, *, model: BPFA | Callable[[], BPFA], **others: Any) -> None:
+        defaults_of = {field.name: field.default for field in fields(ImageResult)}
+        for name, value in (defaults_of | others).items():
+            if name != "model":
+                object.__setattr__(self, name, value)
+        object.__setattr__(self, "_model", model)
+
+    @property
+    def model(self) -> BPFA:
+        """The model that restored the frame."""
+        if not isinstance(self._model, BPFA):
+            object.__setattr__(self, "_model", self._model())
+        assert isinstance(self._model, BPFA)
+        return self._model
+
+
+class _Ahead:
+    """Takes items from an iterator in a thread of its own, before they are needed.
+
+    Which patches a step learns from is known long before the frame comes, and a new order of all patches
+    takes milliseconds.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items, self._thread = items, ThreadPoolExecutor(1, thread_name_prefix="bpfa-batches")
+        self._waiting = deque(self._thread.submit(next, items) for _ in range(AHEAD))
+
+    def __next__(self) -> Any:
+        self._waiting.append(self._thread.submit(next, self._items))
+        return self._waiting.popleft().result()
+
+
+class LiveModel:
+    """A kept model on a device, which restores frames of one form and goes on learning from them.
+
+    Parameters
+    ----------
+    model : BPFA
+        On its device.
+    options : RestorationOptions
+    device : FrameDevice
+        For frames of this form.
+    form : PictureForm
+    shape : tuple of int
+        Shape of a frame.
+    axes : tuple of int or None
+        Positions of slices, height, width and channels in it.
+    keeps_observed : bool
+        Whether observed pixels stay as they are.
+    """
+
+    def __init__(
+        self,
+        model: BPFA,
+        options: RestorationOptions,
+        device: FrameDevice,
+        form: PictureForm,
+        shape: tuple[int, ...],
+        axes: tuple[int | None, ...],
+        *,
+        keeps_observed: bool,
+    ) -> None:
+        self.start, self.options, self.device, self.form = model, options, device, form
+        self.shape, self.axes, self.keeps_observed = shape, axes, keeps_observed
+        self.settings, self.n_steps = model.settings_, model.n_steps_
+        self.algorithm = self.settings.make_algorithm(n_jobs=1)
+        assert isinstance(model.posterior_, GlobalPosterior)
+        self.state: Any = device.place_posterior(replace(model.posterior_, n_rows=device.rows.n_rows))
+        self._batches = _Ahead(
+            batch_ids(device.rows.n_rows, self.settings.batch_size, self.settings.stream, self.n_steps + 1)
+        )
+
+    @classmethod
+    def of(
+        cls, model: BPFA, frame: Any, options: RestorationOptions, *, keeps_observed: bool
+    ) -> LiveModel | None:
+        """Return a model for frames like this one, or None if its device has no memory and kernels to keep.
+
+        Parameters
+        ----------
+        model : BPFA
+        frame : array
+        options : RestorationOptions
+            Those of a kept model.
+        keeps_observed : bool
+            Whether observed pixels stay as they are.
+        """
+        form = PictureForm.of_model(model)
+        if options.refine is not None or options.callbacks or form.stabiliser is not None:
+            return None
+        form.check_options(options)
+        model = on_device(model, options.device, n_jobs=options.n_jobs, verbose=options.verbose)
+        if not isinstance(model.posterior_, GlobalPosterior):
+            return None
+        axes = axis_positions(frame.shape, options.channel_axis, options.stack_axis)
+        four = tuple(1 if axis is None else frame.shape[axis] for axis in axes)
+        if four[1] < form.patch_size[0] or four[2] < form.patch_size[1] or four[3] != len(form.mean):
+            return None
+        # Only where the patches are matters, so that no memory is needed for the pixels.
+        nothing, anywhere = np.broadcast_to(np.float32(0), four), np.broadcast_to(True, four)
+        stride = defaults.default_stride(form.patch_size) if options.stride is None else options.stride
+        learned, restored = (PatchRows(nothing, anywhere, form.patch_size, n) for n in (1, stride))
+        device = backend_of(model.settings_.device).frames(
+            FrameForm(learned, restored, frame.dtype, form.mean, form.scale, keeps_observed),
+            patch_algorithm(model, options.patch_burn_in),
+            model.settings_.n_features,
+            n_draws=options.n_draws,
+            n_samples=options.patch_samples,
+            stream=model.settings_.stream.child("restoration"),
+        )
+        if device is None:
+            return None
+        return cls(model, options, device, form, frame.shape, axes, keeps_observed=keeps_observed)
+
+    def restore(
+        self,
+        frame: Any,
+        mask: Any,
+        *,
+        n_steps: int,
+        least_step: float,
+        wanted: tuple[str, ...] = ("image", "std"),
+        to_host: bool = True,
+        hidden: HiddenPixels | None = None,
+    ) -> tuple[FrameResult, FrameSteps]:
+        """Restore a frame after learning from it; a frame that cannot be restored changes nothing.
+
+        Parameters
+        ----------
+        frame : array
+        mask : array-like or Scan, optional
+        n_steps : int
+        least_step : float
+        wanted : tuple of str
+            "image", "std" or both.
+        to_host : bool
+            Whether the arrays are copied to the host.
+        hidden : HiddenPixels, optional
+            Hides pixels and corrects the standard deviations.
+
+        Returns
+        -------
+        result : FrameResult
+        steps : FrameSteps
+        """
+        missing = None if mask is None else missing_pixels(mask, self.shape, self.axes)
+        if isinstance(frame, np.ma.MaskedArray):
+            masked = np.ma.getmaskarray(frame)
+            missing = masked if missing is None else missing | masked
+        values = with_four_axes(frame, self.axes)
+        missing = None if missing is None else with_four_axes(missing, self.axes)
+        places = np.empty(0, dtype=np.int64)
+        # A frame that is on the device already is not copied to the host for this.
+        if hidden is not None and isinstance(values, np.ndarray):
+            places = hidden.choose(values, missing)
+        facts = self.device.load(values, missing, places)
+        self._check(facts, len(places))
+        state, summaries = self.state, [self.state.summary()]
+        schedule = replace(self.settings, least_step=least_step).schedule
+        for number in range(self.n_steps + 1, self.n_steps + n_steps + 1):
+            batch = self.device.rows.take(next(self._batches))
+            state = svi_step(
+                state,
+                batch,
+                self.algorithm,
+                step=number,
+                rho=schedule(number),
+                stream=self.settings.stream,
+                workspace=self.device.workspace,
+            )
+            summaries.append(state.summary())
+        arrays = self.device.restore(state, wanted, to_host=to_host)
+        if arrays.failed:
+            raise ValueError(f"the sums of step {arrays.failed} are not finite; the model stays as it was")
+        first_size = schedule(self.n_steps + 1)
+        self.state, self.n_steps = state, self.n_steps + n_steps
+        noise = [summary.noise_std**2 for summary in type(summaries[0]).read(summaries)]
+        if hidden is not None and arrays.std is not None and len(places):
+            arrays.std[...] *= arrays.std.dtype.type(hidden.factor(arrays.errors))
+        return self._result(arrays), FrameSteps(noise, first_size)
+
+    def model(self) -> BPFA:
+        """Return the present model, in the memory of the host and with the history before the frames."""
+        return self._model_of(self.state, self.n_steps)
+
+    def _model_of(self, state: Any, n_steps: int) -> BPFA:
+        return at_step(self.start, state.host(), n_steps)
+
+    def _result(self, arrays: FrameArrays) -> FrameResult:
+        state, n_steps = self.state, self.n_steps
+        noise_std = np.sqrt(arrays.noise) * self.form.scale
+        return FrameResult(
+            image=self._in_shape(arrays.image),
+            std=self._in_shape(arrays.std),
+            missing=self._in_shape(arrays.missing),
+            from_prior=self._in_shape(arrays.from_prior),
+            noise_std=noise_std if self.axes[3] is not None else float(noise_std[0]),
+            model=lambda: self._model_of(state, n_steps),
+            patch_size=self.form.patch_size,
+        )
+
+    def _in_shape(self, array: Any) -> Any:
+        """Return an array of four axes in the shape of a frame."""
+        if array is None or array.ndim == len(self.shape):
+            return array
+        kept = [axis for axis in self.axes if axis is not None]
+        sizes = [n for n, axis in zip(array.shape, self.axes, strict=True) if axis is not None]
+        squeezed = array.reshape(sizes)
+        return squeezed if kept == sorted(kept) else squeezed.transpose(np.argsort(kept))
+
+    def _check(self, facts: FrameFacts, n_hidden: int) -> None:
+        """Refuse a frame that cannot be restored, in the words that are used for any picture."""
+        for channel, n in enumerate(facts.n_observed):
+            if n == 0 and not facts.n_infinite and not n_hidden:
+                where = "the image" if len(facts.n_observed) == 1 else f"channel {channel}"
+                raise ValueError(
+                    f"mask: every pixel of {where} is missing; expected at least one observed pixel"
+                )
+        if facts.n_infinite:
+            raise ValueError(
+                f"image: {facts.n_infinite} infinite pixels; expected finite numbers, or NaN where a pixel "
+                "is missing"
+            )
+        whole = int(facts.n_observed.sum()) + n_hidden == np.prod(self.shape)
+        if whole and self.keeps_observed:
+            raise ValueError(
+                "mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image"
+            )
+        self.form.check_units(facts.mean * self.form.scale + self.form.mean, facts.std * self.form.scale)

@@ -1,0 +1,216 @@
+"""bpfa live: simulated scans, folders that are being written, stacks, movies, and the page in the browser."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from chromium import chromium, needs_chromium, requests_of
+from cli_run import runner
+
+import bpfa
+from bpfa.cli.live_server import serving
+from bpfa.images import FrameRestorer, masks
+from bpfa.report.live import LivePage
+
+SMALL = ("--patch", "5", "--components", "16", "--max-steps", "60", "--jobs", "1", "--seed", "0")
+
+
+@pytest.fixture
+def run(capfd):
+    return runner(capfd)
+
+
+def picture(shape=(40, 44), shift=0):
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    return (100 + 40 * np.sin((x + shift) / 2) + 25 * np.cos((x + 2 * y) / 3)).astype(np.float32)
+
+
+def scanned(seed, shift=0):
+    missing = masks.random((40, 44), 0.4, seed=seed).missing
+    return np.where(missing, np.nan, picture(shift=shift)).astype(np.float32)
+
+
+def result_of(done):
+    assert done.status == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.mark.parametrize("scan", ["random", "line-hop", "lines", "spiral", "blue-noise"])
+def test_a_simulated_scan_of_a_picture(run, tmp_path, scan):
+    np.save(tmp_path / "a.npy", picture())
+    options = ("--simulate", "--scan", scan, "--dose", "0.4", "--frames", "3", "--std", tmp_path / "std.npy")
+    found = result_of(run("live", tmp_path / "a.npy", tmp_path / "out.npy", *options, *SMALL, "--json"))
+    assert found["frames"] == 3
+    assert len(found["psnr"]) == 3
+    stack, std = np.load(tmp_path / "out.npy"), np.load(tmp_path / "std.npy")
+    assert stack.shape == std.shape == (3, 40, 44)
+    assert stack.dtype == np.float32
+    assert (np.abs(stack[-1] - picture()) < 1e-3).mean() > 0.35
+
+
+def test_a_stack_and_a_kept_model(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.stack([scanned(seed) for seed in range(3)]))
+    options = ("--stack-axis", "0", "--save-model", tmp_path / "m.bpfa")
+    found = result_of(run("live", tmp_path / "a.npy", tmp_path / "out.tif", *options, *SMALL, "--json"))
+    assert found["frames"] == 3
+    model = bpfa.BPFA.load(tmp_path / "m.bpfa")
+    assert model.n_steps_ == 60 + 2 * 8
+    options = ("--stack-axis", "0", "--model", tmp_path / "m.bpfa", "--learn", "0", "--jobs", "1", "--json")
+    found = result_of(run("live", tmp_path / "a.npy", tmp_path / "again.npy", *options))
+    assert found["frames"] == 3
+
+
+def test_a_folder_that_is_being_written(run, tmp_path):
+    """Files that come later, one that is never finished, and one of another size."""
+    folder = tmp_path / "scan"
+    folder.mkdir()
+    np.save(folder / "0.npy", scanned(0))
+
+    def write():
+        time.sleep(0.5)
+        whole = (folder / "0.npy").read_bytes()
+        (folder / "1.npy").write_bytes(whole[: len(whole) // 2])
+        np.save(folder / "2.npy", scanned(2)[:30])
+        np.save(folder / "3.npy", scanned(3))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    done = run("live", folder, tmp_path / "out.npy", "--idle", "2", *SMALL, "--json")
+    writer.join()
+    found = result_of(done)
+    assert (found["frames"], found["refused"]) == (2, 2)
+    assert "1.npy: cannot be read" in done.err
+    assert "2.npy: frame: float32 of shape (30, 44)" in done.err
+
+
+def test_a_movie(run, tmp_path):
+    imageio = pytest.importorskip("imageio.v3")
+    frames = np.stack([picture(shift=n).round().astype(np.uint8) for n in range(3)])
+    imageio.imwrite(tmp_path / "a.gif", frames)
+    mask = masks.random((40, 44), 0.4, seed=0).missing
+    np.save(tmp_path / "mask.npy", mask)
+    done = run(
+        "live", tmp_path / "a.gif", tmp_path / "out.npy", "--mask", tmp_path / "mask.npy", *SMALL, "--json"
+    )
+    assert result_of(done)["frames"] == 3
+
+
+def test_frames_that_come_too_fast_are_skipped(run, tmp_path):
+    np.save(tmp_path / "a.npy", picture())
+    options = ("--simulate", "--dose", "0.4", "--frames", "30", "--rate", "1000", "--skip")
+    found = result_of(run("live", tmp_path / "a.npy", tmp_path / "out.npy", *options, *SMALL, "--json"))
+    assert found["skipped"] > 5
+    assert found["frames"] + found["skipped"] == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("a.npy", "out.png"), "out.png: expected a stack, .tif or .npy"),
+        (("a.npy", "out.npy", "--simulate", "--scan", "zigzag"), "scan='zigzag': expected one of 'random'"),
+        (("a.npy", "out.npy", "--simulate", "--dose", "0"), "dose=0.0: expected a number"),
+        (("none.npy", "out.npy"), "none.npy: no such file"),
+        (("a.npy", "out.npy", "--task", "sharpen"), "task='sharpen': expected one of"),
+        (("a.npy", "out.npy"), "no frame was restored"),
+    ],
+)
+def test_wrong_usage_is_one_line(run, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", picture())
+    done = run("live", *arguments, *SMALL)
+    assert done.status == 2
+    assert words in done.err.lower() or words in done.err
+    assert not (tmp_path / "out.npy").exists()
+
+
+@pytest.fixture(scope="module")
+def page():
+    found = LivePage("a scan <b>")
+    restorer = FrameRestorer(patch_size=5, n_components=16, max_steps=60, random_state=0, n_jobs=1)
+    for seed in range(2):
+        result = restorer.restore(scanned(seed))
+        found.show(result, scanned(seed), restorer.latency, name=f"frame {seed}", psnr=30.0)
+    return found
+
+
+def test_the_page_is_for_this_computer_only(page):
+    with serving(page, 0) as address:
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}state.json") as answer:
+            assert json.load(answer)["frames"] == 2
+        for name in ("frame", "seen", "std", "dictionary"):
+            with urllib.request.urlopen(f"{address}{name}.png?2") as answer:
+                assert answer.read(8) == b"\x89PNG\r\n\x1a\n"
+        other = urllib.request.Request(address, headers={"Host": "example.org"})
+        for request, status in ((other, 403), (f"{address}../secret", 404)):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(request)
+            assert caught.value.code == status
+            caught.value.close()
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with pytest.raises(ValueError, match=f"--port {port}: cannot be used"), serving(page, port):
+            pass
+
+
+@needs_chromium
+def test_the_page_in_a_browser(page, tmp_path):
+    pytest.importorskip("selenium")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with serving(page, 0) as address, chromium(tmp_path / "profile") as browser:
+        browser.get_log("performance")
+        browser.get(address)
+        text = lambda name: browser.find_element(By.ID, name).text  # noqa: E731
+        WebDriverWait(browser, 10).until(lambda _: text("frames") == "2")
+        width = "return document.getElementById(arguments[0]).naturalWidth"
+        for name in ("frame", "seen", "std", "dictionary"):
+            WebDriverWait(browser, 10).until(lambda _, name=name: browser.execute_script(width, name) > 0)
+        assert browser.execute_script(width, "frame") == 44
+        assert text("psnr") == "30.00 dB"
+        assert text("scanned") == "40.0 %"
+        assert browser.find_element(By.TAG_NAME, "h1").text == "a scan <b>"
+        page.end()
+        WebDriverWait(browser, 10).until(lambda _: text("status") == "No more frames.")
+        assert browser.get_log("browser") == []
+        asked = [url for owner, url in requests_of(browser) if owner == address]
+        assert all(url.startswith((address, "data:")) for url in asked)
+
+
+@needs_chromium
+def test_the_command_serves_the_page_while_it_runs(tmp_path):
+    pytest.importorskip("selenium")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    np.save(tmp_path / "a.npy", picture())
+    command = [
+        sys.executable,
+        "-m",
+        "bpfa.cli",
+        "live",
+        tmp_path / "a.npy",
+        tmp_path / "out.npy",
+        "--simulate",
+    ]
+    command += ["--dose", "0.4", "--frames", "40", "--rate", "5", "--serve", *SMALL]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+        with chromium(tmp_path / "profile") as browser:
+            browser.get(address)
+            frames = lambda: browser.find_element(By.ID, "frames").text  # noqa: E731
+            WebDriverWait(browser, 30).until(lambda _: frames().isdigit() and int(frames()) >= 2)
+            first = int(frames())
+            WebDriverWait(browser, 30).until(lambda _: int(frames()) > first)
+            assert float(browser.find_element(By.ID, "rate").text) > 0
+        process.stderr.read()
+    assert process.returncode == 0
+    assert len(np.load(tmp_path / "out.npy")) == 40

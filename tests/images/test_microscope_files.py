@@ -1,0 +1,101 @@
+"""Files of microscopes: read with their axes and metadata, and written as HyperSpy's files."""
+
+import gc
+import sys
+import types
+
+import h5py
+import numpy as np
+import pytest
+
+from bpfa.images.files import check_target, microscopes, read_image, write_image
+
+pytest.importorskip("rsciio")
+# The reader of .mrc leaves its file open.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def collected():
+    """The open files of a reader are closed while their warnings are ignored."""
+    yield
+    gc.collect()
+
+
+PLANE = np.arange(20, dtype=np.float32).reshape(4, 5)
+
+
+def mrc(path, values):
+    """Write a file as microscopes do: a header of 1024 bytes, then the values."""
+    header = np.zeros(256, "<i4")
+    header[:4] = [values.shape[1], values.shape[0], 1, 2]
+    header[7:10] = header[:3]
+    header[10:13].view("<f4")[:] = header[:3]
+    header[16:19] = [1, 2, 3]
+    header[52] = int.from_bytes(b"MAP ", "little")
+    path.write_bytes(header.tobytes() + values.astype("<f4").tobytes())
+    return path
+
+
+def zspy(path, values, navigate):
+    """Write a folder as HyperSpy does."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(path), mode="w", zarr_format=2).create_group("Experiments/a map")
+    group.create_array("data", data=values)
+    for axis, scanned in enumerate(navigate):
+        group.create_group(f"axis-{axis}").attrs.update({"navigate": scanned, "units": "nm", "scale": 0.5})
+    group.create_group("metadata/General").attrs["title"] = "a map"
+    return path
+
+
+def test_mrc(tmp_path):
+    picture = read_image(mrc(tmp_path / "a.mrc", PLANE))
+    np.testing.assert_array_equal(picture.values.reshape(4, 5), PLANE)
+    assert picture.signal["axes"]
+
+
+def test_zspy(tmp_path):
+    cube = np.arange(60.0).reshape(3, 4, 5)
+    picture = read_image(zspy(tmp_path / "a.zspy", cube, (True, True, False)))
+    np.testing.assert_array_equal(picture.values, cube)
+    assert picture.channel_axis == 2
+    assert picture.signal["metadata"]["General"]["title"] == "a map"
+    check_target(tmp_path / "b.hspy", picture)
+    write_image(tmp_path / "b.hspy", cube + 1, picture, "done")
+    again = read_image(tmp_path / "b.hspy")
+    np.testing.assert_array_equal(again.values, cube + 1)
+    assert again.channel_axis == 2
+    with h5py.File(tmp_path / "b.hspy") as file:
+        (signal,) = file["Experiments"].values()
+        assert signal["axis-0"].attrs["units"] == "nm"
+        assert signal["metadata/General"].attrs["notes"] == "done"
+
+
+@pytest.mark.parametrize("suffix", list(microscopes.PLUGINS))
+def test_every_suffix_has_its_reader(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"a{suffix.upper()}"
+    path.touch()
+    axes = [{"navigate": True}, {"navigate": False}, {"navigate": False}]
+    signal = {"data": np.zeros((2, 4, 5)), "axes": axes, "metadata": {"General": {"title": "one"}}}
+    plugin = types.ModuleType("plugin")
+    plugin.file_reader = lambda name: [signal]
+    monkeypatch.setitem(sys.modules, f"rsciio.{microscopes.PLUGINS[suffix]}", plugin)
+    assert read_image(path).stack_axis == 0
+    plugin.file_reader = lambda name: [signal, signal]
+    with pytest.raises(ValueError, match=r"2 signals \['one', 'one'\]; expected a file with one"):
+        read_image(path)
+    with pytest.raises(ValueError, match=rf"{suffix} files are only read; expected \.hspy"):
+        check_target(
+            tmp_path / f"b{suffix}", read_image(mrc(tmp_path / "a.mrc", PLANE)) if suffix != ".mrc" else None
+        )
+
+
+@pytest.mark.parametrize("suffix", [*microscopes.PLUGINS, ".zspy"])
+def test_half_a_file_is_one_clear_error(tmp_path, suffix):
+    whole = mrc(tmp_path / "whole.mrc", PLANE).read_bytes()
+    path = tmp_path / f"half{suffix}"
+    path.write_bytes(whole[:1030])
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_image(path)
