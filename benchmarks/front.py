@@ -55,7 +55,9 @@ TASKS = (
     _picture("photographs with 20 % of their pixels", "20 % observed"),
     _picture("photographs with noise of 25 grey levels", "Noise 25"),
     _picture("photographs of few photons (peak 10)", "Poisson noise, peak 10"),
-    Task("24 proteins of 20,000 cells", "like_rows", "Cells", "MSE", "squared error", smallest, "CPU seconds"),
+    Task(
+        "24 proteins of 20,000 cells", "like_rows", "Cells", "MSE", "squared error", smallest, "CPU seconds"
+    ),
     Task("the same", "like_rows", "Cells", "log-likelihood", "log-likelihood", largest, "CPU seconds"),
     Task("3,000 genes of 350 tumours", "wide", "Tumours, 350 x 3,000", "MSE", "squared error", smallest),
     Task(

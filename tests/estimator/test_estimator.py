@@ -158,7 +158,8 @@ def test_later_parts_of_a_stream_show_what_a_column_holds():
 @pytest.mark.filterwarnings("ignore::bpfa.SeenInFitWarning")
 def test_standardising_is_undone():
     """The same data in other units gives the same model in other units."""
-    plain, scaled = model().fit(TRUTH.y), model().fit(X)
+    # Whether groups of like rows are taken is a choice between nearly equal scores, which rounding decides.
+    plain, scaled = model(groups=False).fit(TRUTH.y), model(groups=False).fit(X)
     np.testing.assert_allclose(
         plain.components_ * SCALES, scaled.components_, rtol=1e-3, atol=1e-3 * SCALES.min()
     )

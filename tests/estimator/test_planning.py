@@ -197,8 +197,7 @@ class TestPlan:
     def test_the_parts_of_a_stream_share_settings_and_units(self):
         first_rows, second_rows = ArrayRows(HOLED[:300]), ArrayRows(HOLED[300:])
         chosen = parameters(n_components=4, batch_size=100)
-        scale = column_scale(first_rows, standardize=True)
-        first = plan_first_part(Table(first_rows, None), scale, chosen, n_jobs=None)
+        first = plan_first_part(Table(first_rows, None), chosen, n_jobs=None)
         assert (first.limits, first.held_out) == (Limits(None, None, None), None)
         assert (first.visits.first_id, first.visits.first_step) == (0, 1)
         outcome = run(first)

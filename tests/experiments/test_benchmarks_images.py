@@ -12,7 +12,16 @@ from benchmarks import readme
 from benchmarks.group_settings import bundled_pictures
 from benchmarks.image_contestants import CONTESTANTS, Contestant, Effort, counts_from_roots
 from benchmarks.image_page import markdown
-from benchmarks.image_tasks import BUNDLED, CHOSEN_ON, SHARED, TASKS, damage, damaged_picture, picture_file
+from benchmarks.image_tasks import (
+    BUNDLED,
+    CHOSEN_ON,
+    PICTURES,
+    SHARED,
+    TASKS,
+    damage,
+    damaged_picture,
+    picture_file,
+)
 from benchmarks.images import available, cells, run, scores
 from benchmarks.pages import Section
 from experiments.cells import Context, Store
@@ -140,7 +149,8 @@ def test_a_run_is_resumed_and_written_onto_the_page(tmp_path, monkeypatch):
 
 
 def test_pictures_by_which_settings_were_chosen_are_not_in_the_means():
-    assert set(CHOSEN_ON) == set(bundled_pictures())
+    tuned_on = set(bundled_pictures())
+    assert tuned_on & set(PICTURES) == set(CHOSEN_ON)
     result = {"psnr": 30.0, "ssim": 0.9, "seconds": 1.0, "told": ""}
     settings = {"task": "noise-25", "contestant": "TV"}
     pictures = {"camera": 40.0, "moon": 30.0, "text": 20.0}

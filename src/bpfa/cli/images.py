@@ -69,6 +69,7 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     targets = {"OUT": given["target"], "--std": given["std"], "--report": given["report"]}
     written = {argument: path for argument, path in targets.items() if path is not None}
+    outputs.keep("IN", given["source"])
     for argument in ("mask", "truth", "model"):
         if given[argument] is not None:
             outputs.keep(f"--{argument}", given[argument])

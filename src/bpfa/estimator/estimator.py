@@ -373,8 +373,7 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         bpfa.open_rows : Open a file, a frame or several of them.
         """
         parameters = check_parameters(self.get_params())
-        checkpoint = as_checkpoint(checkpoint)
-        n_jobs = check_jobs(parameters.n_jobs)
+        checkpoint, n_jobs = as_checkpoint(checkpoint), check_jobs(parameters.n_jobs)
         table, resumed = new_table(self, X, missing, batch, client, n_jobs), saved_fit(resume, checkpoint)
         check_remote(table.rows, parameters)
         if checkpoint is not None:

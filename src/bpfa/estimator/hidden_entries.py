@@ -66,7 +66,7 @@ class HiddenEntries:
             self._source = own
         else:
             self._source = HeldOutRows(rows, HIDDEN_SHARE, Stream.from_seed(HIDDEN_SEED))
-        self._has_held_out = own is not None
+        self._has_held_out, self._is_part = own is not None, False
         self._n_hidden = self._n_compared = self._n_known = self._n_not_held_out = self._n_rows = 0
 
     def blocks(self, block_rows: int, unit: Array) -> Iterator[tuple[Batch, Array, NDArray[np.bool_]]]:
@@ -77,6 +77,8 @@ class HiddenEntries:
             mask = self._source.mask(whole)
             self._count(whole, mask)
             yield standardised.mapped(whole.without(mask)), standardised.mapped(whole).values, mask
+        if not self._is_part:
+            self.check_some()
 
     def check_some(self) -> None:
         """Raise an error if no entry was hidden in the blocks that have been read."""
@@ -95,6 +97,7 @@ class HiddenEntries:
             With the ids that its rows have in the whole; None for the counts alone.
         """
         moved = copy.copy(self)
+        moved._is_part = True
         if part is None:
             moved._rows = moved._source = moved._held_out_by_fit = None  # type: ignore[assignment]
         else:

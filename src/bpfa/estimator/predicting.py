@@ -212,9 +212,7 @@ class PredictionMixin(TransformMixin):
         """Return a score, and what the scored entries are to the fit."""
         check_is_fitted(self)
         hidden = self._hidden_entries(X, held_out, batch)
-        scores = self._scores_of(hidden, n_draws)
-        hidden.check_some()
-        return HeldOutScore.over(scores), hidden.label
+        return HeldOutScore.over(self._scores_of(hidden, n_draws)), hidden.label
 
     def _scores_of(self, hidden: HiddenEntries, n_draws: int) -> list[HeldOutScore]:
         """Return the scores of blocks of rows."""

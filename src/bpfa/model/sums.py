@@ -157,6 +157,8 @@ def _observed_sum(per_feature: Array, batch: Batch) -> Array:
 def squared_error(view: GlobalView, residual2: float, T: Array, X2: Array) -> float:
     """Return SSE: the squared residual at the mean of x, plus what the variances of x and phi add to it."""
     if T is X2:
-        return float(residual2 + (T * view.v).sum())
+        # Where nothing is missing, one number of T and of v stands for all columns.
+        added = T * view.v
+        return float(residual2 + added.sum() * (view.phi.shape[1] // added.shape[1]))
     phi2 = view.phi**2
     return float(residual2 + (T * (phi2 + view.v) - X2 * phi2).sum())
