@@ -1,1 +1,1 @@
-"""Tests of fits on Dask workers. A package, so that its conftest.py is not taken for that of the folder above."""
+"""Tests of fits on Dask workers: a package, so that its conftest.py has a name of its own."""

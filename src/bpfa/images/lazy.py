@@ -137,7 +137,8 @@ class PatchKind(ChunkKind):
     def rows(self, chunk: Any, number: int) -> RowSource:
         """Return the patches of a chunk: a pair of slices and their mask."""
         assert self.form is not None
-        canvas = Canvas.of(*chunk, channel_axis=self.channel_axis, stack_axis=self.stack_axis)
+        slices, mask = chunk
+        canvas = Canvas.of(slices, mask, self.channel_axis, self.stack_axis)
         canvas = canvas.stabilised(self.form.stabiliser).standardised_by(self.form.mean, self.form.scale)
         return _PatchPart(canvas, self.form.patch_size, int(self.edges[number]))
 

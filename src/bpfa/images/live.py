@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpfa.backends.frames import FrameArrays, FrameDevice, FrameFacts, FrameForm
 from bpfa.backends.registry import backend_of
@@ -194,7 +195,7 @@ class LiveModel:
         if hidden is not None and isinstance(values, np.ndarray):
             places = hidden.choose(values, missing)
         facts = self.device.load(values, missing, places)
-        self._check(facts, len(places))
+        self._check(facts, places)
         state, summaries = self.state, [self.state.summary()]
         schedule = replace(self.settings, least_step=least_step).schedule
         for number in range(self.n_steps + 1, self.n_steps + n_steps + 1):
@@ -248,10 +249,10 @@ class LiveModel:
         squeezed = array.reshape(sizes)
         return squeezed if kept == sorted(kept) else squeezed.transpose(np.argsort(kept))
 
-    def _check(self, facts: FrameFacts, n_hidden: int) -> None:
+    def _check(self, facts: FrameFacts, hidden: NDArray[np.int64]) -> None:
         """Refuse a frame that cannot be restored, in the words that are used for any picture."""
         for channel, n in enumerate(facts.n_observed):
-            if n == 0 and not facts.n_infinite and not n_hidden:
+            if n == 0 and not facts.n_infinite and not len(hidden):
                 where = "the image" if len(facts.n_observed) == 1 else f"channel {channel}"
                 raise ValueError(
                     f"mask: every pixel of {where} is missing; expected at least one observed pixel"
@@ -261,7 +262,9 @@ class LiveModel:
                 f"image: {facts.n_infinite} infinite pixels; expected finite numbers, or NaN where a pixel "
                 "is missing"
             )
-        whole = int(facts.n_observed.sum()) + n_hidden == np.prod(self.shape)
+        # A place may be hidden twice, which has to be looked for only in frames with hardly a missing pixel.
+        n_seen, n_pixels = int(facts.n_observed.sum()), int(np.prod(self.shape))
+        whole = n_seen + len(hidden) >= n_pixels and n_seen + len(np.unique(hidden)) == n_pixels
         if whole and self.keeps_observed:
             raise ValueError(
                 "mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image"
