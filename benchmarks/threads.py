@@ -42,6 +42,8 @@ LOOPS = [
     (_kernels, "add_draws"),
     (_groups, "nearest_rows"),
     (_groups, "student_rows"),
+    (_groups, "kind_rows"),
+    (_groups, "kind_sums"),
 ]
 """The compiled loops in which fits spend their time, and which threads share."""
 SITUATIONS = ("idle", "one busy process", "two fits at once")
