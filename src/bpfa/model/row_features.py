@@ -108,8 +108,10 @@ def feature_rows(
         values, observed = queries.values[q].astype(np.float64), queries.observed[q].astype(bool)
         scored = queries.scored[q].astype(bool) & ~observed
         products = [groups.phi[:, o] @ groups.phi[:, o].T for o in (observed, scored)]
+        rows = nearest[q]
+        like, variance, own, left = kept.values[rows], kept.variance[rows], weights[rows], squares[rows]
         for c, size in enumerate(groups.members):
-            group = _group_of(kept, weights, squares, nearest[q, :size], groups)
+            group = _group_of(like[:size], variance[:size], own[:size], left[:size], groups)
             mean[c, q] = values
             mean[c, q, ~observed], square_scale[c, q, ~observed], sums[:, c, q] = _predicted(
                 group, values - group.mean, observed, scored, products, groups, int(size)
@@ -133,7 +135,7 @@ def _predicted(
     seen, expected = _distance(root, deviation, observed, noise, groups.phi)
     seen = freedom + seen / wider
     features = groups.phi[:, ~observed]
-    spread = (solve_triangular(root, features, lower=True) ** 2).sum(axis=0) + 1 / noise
+    spread = (solve_triangular(root, features, lower=True, check_finite=False) ** 2).sum(axis=0) + 1 / noise
     location = group.mean[~observed] + expected @ features
     square_scale = wider * spread * seen / (freedom + observed.sum())
     both, log_diagonal = seen, 0.0
@@ -150,26 +152,41 @@ def _distance(
 ) -> tuple[float, Array]:
     """Return the squared distance of known entries from the mean, and the expected weights given them."""
     pull = noise_precision * phi[:, known] @ deviation[known]
-    expected = np.asarray(cho_solve((root, True), pull))
+    expected = np.asarray(cho_solve((root, True), pull, check_finite=False))
     return float(noise_precision * (deviation[known] ** 2).sum() - pull @ expected), expected
 
 
 def _group_of(
-    kept: KeptRows, weights: Array, squares: Array, rows: NDArray[np.int32], groups: FeatureGroups
+    values: NDArray[np.float32],
+    variance: NDArray[np.float32],
+    weights: Array,
+    squares: Array,
+    groups: FeatureGroups,
 ) -> _GroupOfWeights:
-    """Return what the rows of a group say of their weights."""
-    size, n_columns = len(rows), kept.values.shape[1]
-    mean = kept.values[rows].mean(axis=0, dtype=np.float64)
-    center = weights[rows].mean(axis=0)
-    scatter = (weights[rows] - center).T @ (weights[rows] - center)
-    variance = kept.variance[rows].sum(axis=0, dtype=np.float64)
+    """Return what the rows of a group say of their weights.
+
+    Parameters
+    ----------
+    values, variance : arrays, shape (members, D)
+        The rows, and the variances of their entries.
+    weights : array, shape (members, K)
+        Expected weights of the rows.
+    squares : array, shape (members,)
+        Sums of the squares of what the features leave of the rows.
+    groups : FeatureGroups
+    """
+    size, n_columns = values.shape
+    mean = values.mean(axis=0, dtype=np.float64)
+    center = weights.mean(axis=0)
+    deviations = weights - center
+    scatter = deviations.T @ deviations
     # The weights are known up to noise, and up to the entries that are missing.
     scatter += size * groups.weight_covariance
-    scatter += (groups.regression * variance) @ groups.regression.T
+    scatter += (groups.regression * variance.sum(axis=0, dtype=np.float64)) @ groups.regression.T
     covariance = (scatter + groups.prior_rows * np.diag(groups.weight_variance)) / (size + groups.prior_rows)
     left = mean - center @ groups.phi
-    n_missing = np.count_nonzero(kept.variance[rows])
-    residual = squares[rows].sum() - size * (left**2).sum() + n_missing / groups.g_o
+    n_missing = np.count_nonzero(variance)
+    residual = squares.sum() - size * (left**2).sum() + n_missing / groups.g_o
     residual += size * groups.signal_variance
     noise = residual + NOISE_ROWS * n_columns / groups.g_o
     noise_precision = (size + NOISE_ROWS) * n_columns / noise

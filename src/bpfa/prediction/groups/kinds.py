@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups
-from bpfa.model.row_kinds import LEAST_SHARE, RowKinds, log_shares
+from bpfa.model.row_kinds import LEAST_SHARE, RowKinds, log_totals
 
 __all__ = ["fit_kinds"]
 
@@ -111,9 +111,10 @@ def _first_shares(values: Array, n_kinds: int, rng: np.random.Generator) -> Arra
 def _shares(kinds: RowKinds, rows: Queries, kernels: RowGroupKernels, n_threads: int) -> tuple[Array, float]:
     """Return the shares of the kinds in every row, and the log-likelihood per entry."""
     density = kernels.kind_densities(kinds, rows, n_threads)
-    shares = np.exp(log_shares(density))
+    total = log_totals(density)
+    shares = np.exp(density - total)
     shares = np.where(shares < LEAST_SHARE, 0.0, shares)
-    height = np.logaddexp.reduce(density, axis=0).sum() / max(1, int(rows.observed.sum(dtype=np.int64)))
+    height = total.sum() / max(1, int(rows.observed.sum(dtype=np.int64)))
     return shares / shares.sum(axis=0), float(height)
 
 
