@@ -23,6 +23,9 @@ SHARE, PIXELS, MOST = 0.01, 2000, 0.03
 COVERED, DEVIATIONS = 0.95, 1.96
 # Errors of the last frames are used as well until there are this many, from at most so many frames.
 ENOUGH, FRAMES = 800, 8
+# They are not if the share of the errors of this frame that they cover differs from the one expected by more than
+# this many standard errors.
+SURPRISE = 2.0
 # The factor is never smaller or larger than this.
 SMALLEST, LARGEST = 0.5, 3.0
 
@@ -31,7 +34,8 @@ class HiddenPixels:
     """Hides a few observed pixels of every frame, and corrects its standard deviations by their errors.
 
     The errors of the hidden pixels, in units of their standard deviations, come from this frame or, if it has
-    few of them, from the last frames as well. All standard deviations are multiplied by the factor that makes
+    few of them, from the last frames as well, unless those were clearly larger or smaller, as before a change
+    of the scene. All standard deviations are multiplied by the factor that makes
     intervals of 95 % cover 95 % of them.
 
     Parameters
@@ -85,7 +89,10 @@ class HiddenPixels:
         errors : array
             In units of their standard deviations.
         """
-        self._errors.append(np.abs(errors[np.isfinite(errors)]))
+        own: Array = np.abs(errors[np.isfinite(errors)])
+        if self._errors and _differ(own, np.concatenate(self._errors)):
+            self.forget()
+        self._errors.append(own)
         used: list[Array] = []
         for one in reversed(self._errors):
             used.append(one)
@@ -132,3 +139,12 @@ class HiddenPixels:
         )
         image[at], std[at], hidden[at] = values[at], 0, False
         return replace(result, image=image, std=std, missing=hidden)
+
+
+def _differ(errors: Array, earlier: Array) -> bool:
+    """Return whether intervals that are right for earlier errors are too wide or too narrow for these."""
+    if not len(errors) or not len(earlier):
+        return False
+    covered = float(np.mean(errors <= np.quantile(earlier, COVERED)))
+    standard_error = np.sqrt(COVERED * (1 - COVERED) * (1 / len(errors) + 1 / len(earlier)))
+    return bool(abs(covered - COVERED) > SURPRISE * standard_error)
