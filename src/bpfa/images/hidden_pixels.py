@@ -25,7 +25,7 @@ COVERED, DEVIATIONS = 0.95, 1.96
 ENOUGH, FRAMES = 800, 8
 # They are not if the share of the errors of this frame that they cover differs from the one expected by more than
 # this many standard errors.
-SURPRISE = 2.0
+SURPRISE = 2.5
 # The factor is never smaller or larger than this.
 SMALLEST, LARGEST = 0.5, 3.0
 
