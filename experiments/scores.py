@@ -128,8 +128,8 @@ def model_scores(model: BPFA, entries: HiddenEntries, n_draws: int, seed: int) -
 def imputed_scores(model: BPFA, entries: HiddenEntries) -> dict[str, float]:
     """Score hidden entries as a user of `impute` sees them: by means and deviations, with groups of rows.
 
-    "log_likelihood" is the Gaussian density of every hidden entry, "density" the density that the model itself
-    gives to the hidden entries of a row together, both per entry.
+    "log_likelihood" is the Gaussian density of every hidden entry, "density" the density that the model
+    itself gives to the hidden entries of a row together, both per entry.
     """
     truth, hidden = entries.truth, entries.hidden
     mean, std = model.impute(np.where(hidden, np.nan, truth), return_std=True)

@@ -77,7 +77,7 @@ def sampler_table(records: list[Record]) -> str:
 
 
 def noise_table(records: list[Record]) -> str:
-    """Return a table of both kinds of noise, and our defaults, on the tables of the benchmark of imputation."""
+    """Return a table of both kinds of noise and our defaults on tables of the benchmark of imputation."""
     found = by_name(records)
     rows = []
     for dataset in TABLES:

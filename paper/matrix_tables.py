@@ -38,8 +38,8 @@ def body(records: Sequence[Record]) -> str:
         covers = float(np.mean([result["coverage"] for result in defaults]))
         parts.append(
             f"Our defaults reach {with_range(scores, 3)} by the means and deviations of `impute` "
-            f"({with_range(densities, 3)} by the density of the hidden entries of a row together); their 95 % "
-            f"intervals cover {covers:.1%}."
+            f"({with_range(densities, 3)} by the density of the hidden entries of a row together); their "
+            f"95 % intervals cover {covers:.1%}."
         )
     parts += integrated_lines(records)
     if study := studies(records):
@@ -163,7 +163,7 @@ def summary(reached: Reached, where: str, records: Sequence[Record]) -> list[str
     if scores["end"]:
         best, end = (float(np.mean(scores[reading])) for reading in READINGS)
         line += (
-            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} there and {end:.3f}: the paper's "
-            "estimate of the likelihood by draws of the weights falls short where there is little noise."
+            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} and {end:.3f}: the paper's "
+            "estimate by draws of the weights falls short where there is little noise."
         )
     return [line]
