@@ -73,9 +73,9 @@ def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits
     if any(method in studies for method in GIBBS_KINDS):
         best, end = (largest_change(studies, reading) for reading in ("best", "end"))
         parts.append(
-            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds still change by "
-            f"up to {best:.{digits}f} at their best and {end:.{digits}f} at their end. This is the length or "
-            "the chance of the draws; the study does not tell them apart."
+            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds still change "
+            f"by up to {best:.{digits}f} at their best and {end:.{digits}f} at their end. This is the length "
+            "or the chance of the draws; the study does not tell them apart."
         )
     return "\n\n".join(parts)
 
