@@ -5,13 +5,14 @@ Predictions and their scores are those of `bpfa.prediction`; the coverage is add
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from bpfa import BPFA, Algorithm, Batch, posterior_draws
+from bpfa import BPFA, Algorithm, Batch, SeenInFitWarning, posterior_draws
 from bpfa._support.philox import Stream
 from bpfa.model.local import LocalState
 from bpfa.model.posterior import Posterior
@@ -113,14 +114,30 @@ def _spaced_draws(
 
 
 def model_scores(model: BPFA, entries: HiddenEntries, n_draws: int, seed: int) -> dict[str, float]:
-    """Score the predictions of hidden entries by a BPFA that was fitted with `standardize=False`.
+    """Score the predictions of hidden entries by the features of a BPFA fitted with `standardize=False`.
 
     Its posterior is in units in which all columns have the same noise; the scores are in those of the data.
+    Groups and kinds of rows are not used: see `imputed_scores`.
     """
     units = model.noise_ratio_
     seen = entries.in_units(units)
     draws = _draws(model.posterior_, seen, model.settings_.make_algorithm(1), n_draws, seed)
     return draw_scores(draws, seen, n_draws=n_draws, units=units)
+
+
+def imputed_scores(model: BPFA, entries: HiddenEntries) -> dict[str, float]:
+    """Score hidden entries as a user of `impute` sees them: by means and deviations, with groups of rows.
+
+    "log_likelihood" is the Gaussian density of every hidden entry, "density" the density that the model
+    itself gives to the hidden entries of a row together, both per entry.
+    """
+    truth, hidden = entries.truth, entries.hidden
+    mean, std = model.impute(np.where(hidden, np.nan, truth), return_std=True)
+    with warnings.catch_warnings():
+        # No hidden entry was in the fit, but the other entries of the rows were.
+        warnings.simplefilter("ignore", SeenInFitWarning)
+        density = model.held_out_score(truth, hidden).log_likelihood
+    return {**gaussian_scores(truth[hidden], mean[hidden], std[hidden]), "density": density}
 
 
 def _draws(

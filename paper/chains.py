@@ -70,7 +70,27 @@ def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits
         rows = _study_rows(studies, lengths, digits)
         if rows:
             parts.append(table([kind, *map(str, lengths)], rows))
+    if any(method in studies for method in GIBBS_KINDS):
+        best, end = (largest_change(studies, reading) for reading in ("best", "end"))
+        parts.append(
+            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds still change "
+            f"by up to {best:.{digits}f} at their best and {end:.{digits}f} at their end. This is the length "
+            "or the chance of the draws; the study does not tell them apart."
+        )
     return "\n\n".join(parts)
+
+
+def largest_change(studies: Mapping[str, Mapping[str, Mapping[str, float]]], reading: str) -> float:
+    """Return by how much the longest chains of the Gibbs kinds differ at most from those half as long.
+
+    Examples
+    --------
+    >>> largest_change({"gibbs-ssvi": {"end": {"100": -1.5, "200": -1.25}}}, "end")
+    0.25
+    """
+    before, last = (str(sweeps) for sweeps in GIBBS_STUDY[-2:])
+    scores = [studies[method][reading] for method in GIBBS_KINDS if method in studies]
+    return max(abs(of_method[last] - of_method[before]) for of_method in scores)
 
 
 def _study_rows(studies: Mapping[str, Any], lengths: Sequence[int], digits: int) -> list[list[str]]:

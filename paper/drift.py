@@ -23,7 +23,7 @@ from experiments.measure import all_rounded, climb, rounded
 from experiments.scores import HiddenEntries, spaced_scores
 from paper.chains import length, with_length
 from paper.experiment import Options
-from paper.matrices import BATCH, FILES, N_DRAWS, load
+from paper.matrices import BATCH, FILES, N_DRAWS, learn_by_defaults, load
 from paper.student import StudentSampler, log_density
 
 LADDER = (250, 500, 1000, 2000, 4000, 8000, 16_000)
@@ -56,7 +56,7 @@ STEPWISE: dict[str, dict[str, Any]] = {
 KINDS = {"sampler": "Gaussian noise", "student": "Student's t"}
 """The samplers: their noise."""
 TABLES = ("cytometry", "TCGA", "CCLE")
-"""The tables of the benchmark of imputation, on which both kinds of noise are compared."""
+"""The tables of the benchmark of imputation, on which both kinds of noise and our defaults are compared."""
 SAMPLER_STARTS = ("random", "good", "drifted")
 GOOD_STEP = 500
 """The step of Gibbs-SSVI from which the sampler starts where it starts from a good state."""
@@ -90,6 +90,7 @@ def cells(options: Options) -> list[Cell]:
         found.append(
             (f"steps/{name}", settings, 0.006 * costs * ladder[-1] + size["rows"] / 200 * len(ladder))
         )
+    tables = TABLES if options.scale != "tiny" else TABLES[:1]
     found += [
         (
             f"{kind}/table/{dataset}",
@@ -99,9 +100,14 @@ def cells(options: Options) -> list[Cell]:
             },
             2e-6 * size["table"]["sweeps"] * size["table"]["rows"] * FILES[dataset].components,
         )
-        for dataset in (TABLES if options.scale != "tiny" else ("cytometry",))
+        for dataset in tables
         for kind in KINDS
     ]  # fmt: skip
+    measures = {name: size["table"][name] for name in ("rows", "columns", "scored")}
+    found += [
+        (f"defaults/table/{dataset}", {"dataset": dataset, "kind": "defaults", "seed": 0, **measures}, 10)
+        for dataset in tables
+    ]
     return [
         Cell(name, settings, 2 + expected, needs=FILES[settings["dataset"]].file)
         for name, settings, expected in found
@@ -109,7 +115,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Run one cell: stochastic steps, or a sampler."""
+    """Run one cell: stochastic steps, a sampler, or our defaults."""
     values, hidden = (matrix[:, : settings.get("columns")] for matrix in load(settings, context))
     if settings.get("twin"):
         values = twin(values, hidden, settings, context.device)
@@ -117,6 +123,8 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     entries = HiddenEntries.of(values, hidden, scored)
     if settings["kind"] == "steps":
         return {"ladder": by_steps(values, hidden, entries, settings, context.device)}
+    if settings["kind"] == "defaults":
+        return learn_by_defaults(values, hidden, entries, settings["seed"])
     return by_sampler(values, hidden, entries, settings, context.device)
 
 

@@ -77,16 +77,30 @@ def sampler_table(records: list[Record]) -> str:
 
 
 def noise_table(records: list[Record]) -> str:
-    """Return a table of both kinds of noise on the tables of the benchmark of imputation."""
+    """Return a table of both kinds of noise and our defaults on tables of the benchmark of imputation."""
     found = by_name(records)
     rows = []
     for dataset in TABLES:
-        ends = [found[name]["trace"][-1] for kind in KINDS if (name := f"{kind}/table/{dataset}") in found]
-        if len(ends) == len(KINDS):
-            cells = [f"{end[score]:.3f}" for score in ("log_likelihood", "mse") for end in ends]
-            rows.append([dataset, _integrated(ends[0]), *cells, f"{ends[-1]['nu']:g}"])
-    scores = [f"{score}, {words}" for score in ("log-likelihood", "MSE") for words in KINDS.values()]
-    return table(["", "integrated, Gaussian noise", *scores, "nu"], rows)
+        names = [f"{kind}/table/{dataset}" for kind in (*KINDS, "defaults")]
+        if not all(name in found for name in names):
+            continue
+        *samplers, defaults = (found[name] for name in names)
+        gaussian, student = (result["trace"][-1] for result in samplers)
+        rows.append(
+            [
+                dataset,
+                *(f"{gaussian[score]:.3f}" for score in ("log_likelihood", "integrated")),
+                f"{student['log_likelihood']:.3f}",
+                *(f"{defaults[score]:.3f}" for score in ("density", "log_likelihood")),
+                *(f"{result['mse']:.3f}" for result in (gaussian, student, defaults)),
+                f"{student['nu']:g}",
+            ]
+        )
+    gaussian_noise, student_noise = KINDS.values()
+    headings = [f"log-likelihood, {gaussian_noise}", "integrated", f"log-likelihood, {student_noise}"]
+    headings += ["log-likelihood, our defaults", "by `impute`"]
+    headings += [f"MSE, {words}" for words in (gaussian_noise, student_noise, "our defaults")]
+    return table(["", *headings, "nu"], rows)
 
 
 def draw(records: list[Record], figures: Path) -> bool:

@@ -13,7 +13,7 @@ from experiments import Array
 from experiments.cells import Cell, Context
 from experiments.machine import thread_option
 from experiments.measure import Rung, all_rounded, climb, rounded
-from experiments.scores import HiddenEntries, model_scores, spaced_scores
+from experiments.scores import HiddenEntries, imputed_scores, spaced_scores
 from experiments.tables import SOURCES, Source, hide, rows_to_score
 from paper.chains import CHAINS, length, studied_lengths, with_length
 from paper.methods import METHODS
@@ -49,7 +49,7 @@ def cells_of(dataset: str, size: dict[str, Any]) -> list[Cell]:
                 **({"study": list(studied_lengths(method))} if seed == 0 else {}),
             }  # fmt: skip
             found.append(_cell(f"{dataset}/{method}/{seed}", settings, _expected(settings)))
-        settings = {**shared, "method": "defaults", "seed": seed}
+        settings = {**shared, "method": "defaults", "judged_by": "impute", "seed": seed}
         seconds = DEFAULTS_SECONDS[dataset] * (1.0 if size["rows"] is None else 0.25)
         found.append(_cell(f"{dataset}/defaults/{seed}", settings, seconds))
     return found
@@ -110,18 +110,17 @@ def run(settings: dict[str, Any], context: Context) -> dict[str, Any]:
     judges = Judges(values, hidden, settings)
     about = {"n_rows": len(values), "n_columns": values.shape[1], "n_hidden": int(hidden.sum())}
     if settings["method"] == "defaults":
-        return {**learn_by_defaults(settings, values, hidden, judges.entries), **about}
+        return {**learn_by_defaults(values, hidden, judges.entries, settings["seed"]), **about}
     return {**learn_by_method(settings, values, hidden, judges, context.device), **about}
 
 
-def learn_by_defaults(
-    settings: dict[str, Any], values: Array, hidden: Array, entries: HiddenEntries
-) -> dict[str, Any]:
-    """Fit BPFA with its defaults, which decide by themselves when to stop."""
-    model = BPFA(standardize=False, n_jobs=1, random_state=settings["seed"])
+def learn_by_defaults(values: Array, hidden: Array, entries: HiddenEntries, seed: int) -> dict[str, Any]:
+    """Fit BPFA with its defaults, which decide by themselves when to stop and whether to learn groups."""
+    model = BPFA(standardize=False, n_jobs=1, random_state=seed)
     model.fit(np.where(hidden, np.nan, values))
     return {
-        **all_rounded(model_scores(model, entries, N_DRAWS, settings["seed"])),
+        **all_rounded(imputed_scores(model, entries)),
+        "groups": "none" if model.groups_ is None else model.groups_.in_words(),
         "noise_std": rounded(model.posterior_.noise_std),
         "step": model.n_steps_,
         "seconds": rounded(float(model.history_["seconds"][-1])),

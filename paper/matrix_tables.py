@@ -34,9 +34,13 @@ def body(records: Sequence[Record]) -> str:
     """Return the tables of a data set: both readings, our defaults, and the study of chains."""
     parts = [readings_table(records, "log_likelihood", 3)]
     if defaults := _defaults(records):
-        scores = [result["log_likelihood"] for result in defaults]
+        scores, densities = ([result[name] for result in defaults] for name in ("log_likelihood", "density"))
         covers = float(np.mean([result["coverage"] for result in defaults]))
-        parts.append(f"Our defaults reach {with_range(scores, 3)}; their 95 % intervals cover {covers:.1%}.")
+        parts.append(
+            f"Our defaults reach {with_range(scores, 3)} by the means and deviations of `impute` "
+            f"({with_range(densities, 3)} by the density of the hidden entries of a row together); their "
+            f"95 % intervals cover {covers:.1%}."
+        )
     parts += integrated_lines(records)
     if study := studies(records):
         parts.append(
@@ -159,7 +163,7 @@ def summary(reached: Reached, where: str, records: Sequence[Record]) -> list[str
     if scores["end"]:
         best, end = (float(np.mean(scores[reading])) for reading in READINGS)
         line += (
-            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} there and {end:.3f}: the paper's "
-            "estimate of the likelihood by draws of the weights falls short where there is little noise."
+            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} and {end:.3f}: the paper's "
+            "estimate by draws of the weights falls short where there is little noise."
         )
     return [line]

@@ -28,6 +28,8 @@ from paper.picture_ladders import JudgedPicture
 from paper.pictures import BATCH
 
 CLIMBING: dict[str, Any] = {"MeanField": ClimbingMeanField, "SpikeSlab": ClimbingSpikeSlab}
+PAPER_GAP = 15
+"""dB between the kinds in the paper's table of interpolation."""
 LONG_CLIMB = 100
 """Steps that only MF-SSVI tries, as they take long."""
 WAYS: dict[str, dict[str, Any]] = {
@@ -181,15 +183,18 @@ def gap_sentence(records: list[Record], task: str) -> list[str]:
     climbed = {key: value for key, value in scores.items() if key[1] != ours and key[0] in MEAN_FIELD_KINDS}
     worst, best = (choose(climbed, key=lambda key: climbed[key]) for choose in (min, max))
     coordinate = np.mean([scores[method, ours] for method in MEAN_FIELD_KINDS if (method, ours) in scores])
+    gibbs = scores["gibbs-ssvi", ours]
     digits, unit = (1, " dB") if task == "house" else (3, " per entry")
-    said = ", where the paper's table has a gap of 15 dB" if task == "house" else ""
-    where = "House from 20 % of its pixels" if task == "house" else "the mass cytometry"
+    head = "**Mean field by the paper's gradient ascent, mass cytometry:**"
+    if task == "house":
+        word = "does not explain" if gibbs - climbed[worst] < PAPER_GAP / 2 else "may explain"
+        head = f"**The optimiser of the mean-field kinds {word} the paper's gap of {PAPER_GAP} dB.** On House"
+        head += " from 20 % of its pixels"
     return [
-        f"**The optimiser of the mean-field kinds, on {where}:** coordinate ascent has "
-        f"{coordinate:.{digits}f}{unit} on average, gradient ascent from {climbed[worst]:.{digits}f} "
-        f"({LABELS[worst[0]]}, {worst[1]}) to {climbed[best]:.{digits}f} ({LABELS[best[0]]}, {best[1]}), "
-        f"and Gibbs-SSVI {scores['gibbs-ssvi', ours]:.{digits}f}: "
-        f"{scores['gibbs-ssvi', ours] - climbed[worst]:+.{digits}f} from the worst of them{said}."
+        f"{head} gradient ascent gives {climbed[worst]:.{digits}f} to {climbed[best]:.{digits}f}{unit}, our "
+        f"coordinate ascent {coordinate:.{digits}f} on average, and Gibbs-SSVI {gibbs:.{digits}f}: mean "
+        f"field is at worst {gibbs - climbed[worst]:.{digits}f} behind it and at best "
+        f"{climbed[best] - gibbs:.{digits}f} ahead."
     ]
 
 

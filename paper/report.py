@@ -27,18 +27,20 @@ Times are those of training alone on one thread, including its start. The experi
 a GPU (`--device cuda`), where they make the same steps up to rounding; a line below each says where it ran.
 """
 RULE = """
-On real data every method is read twice, with up to three seeds: *at its best*, at the step that is chosen by
-hidden entries which are not scored, and *at its end*, after the last step. Both are judged by chains so long
-that longer ones change little; the tables have the short chains of training, too. Every pair of methods, task
-and seed is one comparison, and all methods have the same hidden entries. A claim that one kind of method is
-better holds if that kind wins every comparison, and holds partly if it wins three quarters of them. Claims
-about starts, step sizes, times and sharpness rest on one seed. Where the best step is the first one that was
-judged, an earlier one may be better still.
+On real data every method is read twice, with three seeds: *at its best*, at the step that is chosen by hidden
+entries which are not scored, and *at its end*, after the last step. Both are judged by long chains; every
+section shows how much their length still matters, and what the short chains of training give. Every pair of
+methods, task and seed is one comparison, and all methods have the same hidden entries. A claim that one kind
+of method is better holds if that kind wins every comparison, and holds partly if it wins three quarters of
+them. Claims about starts, step sizes, times and sharpness rest on one seed, as do the sections on the drift
+and on gradient ascent. Where the best step is the first one that was judged, an earlier one may be better
+still.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
 hidden entry (matrices): at the best step / at the last step, by long chains, as means over the seeds. The
-best of a row is bold. Our defaults and interpolation have one seed on pictures.
+best of a row is bold. Our defaults are judged by the means and deviations of `impute` on matrices; they and
+cubic interpolation have one seed on pictures.
 """
 KINDS = {
     True: "\n\n**These are quick runs**, which only show that everything works; their numbers do not count.",

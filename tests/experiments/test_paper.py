@@ -12,7 +12,7 @@ from bpfa.prediction.draws import PosteriorDraw
 from experiments.cells import Cell, Context, Store
 from experiments.measure import follow
 from experiments.runs import run_cells
-from experiments.scores import HiddenEntries, draw_scores, model_scores, posterior_scores
+from experiments.scores import HiddenEntries, draw_scores, imputed_scores, model_scores, posterior_scores
 from paper.__main__ import EXPERIMENTS, NAMES, main
 from paper.experiment import Options, verdict
 from paper.interpolation import PAPER, PAPER_SECONDS
@@ -211,6 +211,10 @@ def test_a_model_with_noise_by_column_is_scored_in_the_units_of_the_data():
     mse = ((model.impute(holed) - y)[hidden] ** 2).mean()
     assert found["mse"] == pytest.approx(mse, rel=0.05)
     assert found["log_likelihood"] == pytest.approx(model.held_out_score(y, hidden).log_likelihood, abs=0.05)
+    by_user = imputed_scores(model, entries)
+    assert by_user["mse"] == pytest.approx(mse)
+    assert by_user["log_likelihood"] == pytest.approx(found["log_likelihood"], abs=0.05)
+    assert by_user["density"] == pytest.approx(model.held_out_score(y, hidden).log_likelihood)
     # The posterior by itself is in other units.
     wrong = posterior_scores(model.posterior_, entries, model.settings_.make_algorithm(1), 50, 0)
     assert wrong["log_likelihood"] < found["log_likelihood"] - 0.5
