@@ -25,9 +25,10 @@ test-slow: $(VENV)/installed
 IGNORED := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning -W ignore::FutureWarning
 
 test-oldest:
-	$(PYTHON) -m venv $(VENV)-oldest
+	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet uv
-	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct '.[test]'
+	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct \
+	  --refresh-package bpfa '.[test]'
 	$(VENV)-oldest/bin/python -P -m pytest -p no:cacheprovider -q -n auto $(IGNORED) tests
 
 lint: $(VENV)/installed
