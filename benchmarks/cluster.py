@@ -134,7 +134,7 @@ def speed_text(results: list[dict[str, Any]]) -> str:
     one, two = (median[n, n * FEW] - median[0, FEW] for n in (1, 2))
     ratios = " and ".join(
         f"{median[1, batch_size] / median[2, batch_size]:.2f} times as fast "
-        f"with batches of {batch_size:,} rows"
+        f"as one with batches of {batch_size:,} rows"
         for batch_size in BATCHES
     )
     return (
