@@ -3,28 +3,36 @@
 Without arguments: what a step costs beside its rows, and how many times as fast two workers are as one, with
 256 features and 64 columns, workers of one thread each, and clusters that take turns. `--disk GB` writes rows
 to a Zarr array and fits them for an epoch, and prints the largest memory of every process. `--plan` fits a
-model of a step to measurements with one to four workers, and prints what it predicts for more of them.
+model of a step to measurements with one to four workers, and prints what it predicts for more of them. What
+is printed is stored, too, for docs/cluster.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import math
+import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
+from benchmarks.pages import SECTIONS
 from bpfa import BPFA, open_rows
 from experiments import Array
+from experiments.cells import write_results
 from experiments.markdown import table
+
+RESULTS = SECTIONS["cluster"].results
 
 K, D = 256, 64
 BATCHES = (16_384, 65_536)
@@ -33,6 +41,8 @@ FEW = 512
 STEPS, ROUNDS, WARM_STEPS = 12, 3, 3
 # To how many others the client and every worker pass a step on, as in `bpfa.cluster.sharing`.
 FAN_OUT = 8
+# Workers and rows of the steps that the model of a step is not fitted to but predicts.
+UNSEEN = [(2, 65_536), (4, 8192)]
 SETTINGS: dict[str, Any] = {
     "features": "factorised",
     "standardize": False,
@@ -90,37 +100,48 @@ def persisted(client: Any, values: Array, n_chunks: int) -> Any:
     return client.persist(dask.array.from_array(values, chunks=(-(-len(values) // n_chunks), D)))
 
 
-def measure_speed() -> None:
-    """Print the overhead of a step, and how many times as fast two workers are as one."""
+def measure_speed() -> list[dict[str, Any]]:
+    """Return the times of steps without Dask (no workers), with one worker and with two."""
     values = rows(2 * max(BATCHES))
-    times: dict[tuple[str, int], list[float]] = {}
+    times: dict[tuple[int, int], list[float]] = {}
     with ExitStack() as stack:
         clients = {n: stack.enter_context(workers(n)) for n in (1, 2)}
         lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
         for _ in range(ROUNDS):
             # The contestants take turns, so that whatever else the machine does meets all of them.
             found = step_milliseconds(values[: 8 * FEW], FEW, n_steps=3 * STEPS)
-            times.setdefault(("no Dask", FEW), []).append(found)
+            times.setdefault((0, FEW), []).append(found)
             for n, client in clients.items():
-                name = f"{n} worker{'s' * (n > 1)}"
                 for batch_size in (n * FEW, *BATCHES):
                     n_steps = STEPS if batch_size in BATCHES else 3 * STEPS
                     found = step_milliseconds(lazy[n], batch_size, client=client, n_steps=n_steps)
-                    times.setdefault((name, batch_size), []).append(found)
-    median = {key: float(np.median(found)) for key, found in times.items()}
+                    times.setdefault((n, batch_size), []).append(found)
+    return [{"workers": n, "rows": batch_size, "ms": found} for (n, batch_size), found in times.items()]
+
+
+def speed_text(results: list[dict[str, Any]]) -> str:
+    """Return a table of the times, the overhead of a step, and how much faster two workers are than one."""
+    median = {(row["workers"], row["rows"]): float(np.median(row["ms"])) for row in results}
     lines = [
-        [name, f"{batch_size:,}", f"{median[name, batch_size]:.1f}", f"{min(found):.1f}", f"{max(found):.1f}"]
-        for (name, batch_size), found in times.items()
+        [
+            f"{row['workers'] or 'no Dask'}",
+            f"{row['rows']:,}",
+            *(f"{of(row['ms']):.1f}" for of in (np.median, min, max)),
+        ]
+        for row in results
     ]
-    print(table(["", "rows of a step", "ms", "fastest", "slowest"], lines))
-    for n in (1, 2):
-        name = f"{n} worker{'s' * (n > 1)}"
-        # With as many rows for every worker as the step without Dask has, what differs is the cost of Dask.
-        overhead = median[name, n * FEW] - median["no Dask", FEW]
-        print(f"a step costs {overhead:.1f} ms more with {name} than without Dask, beside its rows")
-    for batch_size in BATCHES:
-        ratio = median["1 worker", batch_size] / median["2 workers", batch_size]
-        print(f"two workers are {ratio:.2f} times as fast as one with batches of {batch_size:,} rows")
+    # With as many rows for every worker as the step without Dask has, what differs is the cost of Dask.
+    one, two = (median[n, n * FEW] - median[0, FEW] for n in (1, 2))
+    ratios = " and ".join(
+        f"{median[1, batch_size] / median[2, batch_size]:.2f} times as fast "
+        f"as one with batches of {batch_size:,} rows"
+        for batch_size in BATCHES
+    )
+    return (
+        f"{table(['workers', 'rows of a step', 'ms', 'fastest', 'slowest'], lines)}\n\n"
+        f"Beside its rows, a step costs {one:.1f} ms more with one worker than without Dask, and {two:.1f} "
+        f"ms more with two. Two workers are {ratios}."
+    )
 
 
 class MemoryWatch:
@@ -162,27 +183,38 @@ def written(path: Path, gigabytes: float) -> None:
         array[start : start + len(block)] = block[: min(len(block), n_rows - start)]
 
 
-def measure_memory(gigabytes: float, folder: Path | None, n_features: int) -> None:
-    """Print how long an epoch over rows on disk takes, and the largest memory of every process."""
+def measure_memory(gigabytes: float, folder: Path | None, n_features: int) -> dict[str, Any]:
+    """Return how long an epoch over rows on disk takes, and the largest memory of every process."""
     place = Path(tempfile.mkdtemp(dir=folder))
     try:
-        began = time.perf_counter()
         written(place / "rows.zarr", gigabytes)
-        print(f"{gigabytes:g} GB written in {time.perf_counter() - began:.0f} s", flush=True)
         source = open_rows(place / "rows.zarr")
         with workers(2, memory="2GB") as client, MemoryWatch() as watch:
             began = time.perf_counter()
             model = BPFA(n_features, batch_size=65_536, max_epochs=1, **SETTINGS)
             model.fit(source, client=client)
             seconds = time.perf_counter() - began
-        print(
-            f"an epoch over {source.n_rows:,} rows ({gigabytes:g} GB) with {n_features} features: "
-            f"{seconds:.0f} s, {source.n_rows / seconds:,.0f} rows a second, {model.n_steps_} steps"
-        )
-        largest = sorted(watch.largest.values(), reverse=True)
-        print("largest memory of each process, GB: " + ", ".join(f"{used:.2f}" for used in largest))
     finally:
         shutil.rmtree(place)
+    return {
+        "gigabytes": gigabytes,
+        "rows": source.n_rows,
+        "features": n_features,
+        "seconds": seconds,
+        "steps": model.n_steps_,
+        "process_gigabytes": sorted(watch.largest.values(), reverse=True),
+    }
+
+
+def memory_text(results: dict[str, Any]) -> str:
+    """Return a sentence about the epoch, and one about memory."""
+    largest = ", ".join(f"{used:.2f}" for used in results["process_gigabytes"])
+    return (
+        f"An epoch over {results['rows']:,} rows of {D} columns in a Zarr array ({results['gigabytes']:g} "
+        f"GB) with {results['features']} features and two workers takes {results['seconds']:.0f} s, which is "
+        f"{results['rows'] / results['seconds']:,.0f} rows a second, in {results['steps']:,} steps. The "
+        f"largest memory of each process, in GB: {largest}."
+    )
 
 
 def levels(n_workers: int) -> int:
@@ -202,56 +234,63 @@ def terms(n_workers: int, batch_size: int, n_cores: float) -> list[float]:
     return [1.0, messages, batch_size / min(n_workers, n_cores)]
 
 
-def measure_plan() -> None:
-    """Print a model of a step, how well it predicts unseen steps, and what it predicts for more workers."""
-    import os
-
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    batches, values = (2048, 8192, 32_768), rows(2 * 65_536)
+def measure_plan() -> dict[str, Any]:
+    """Return the times of steps with one to four workers, and on how many cores."""
+    values = rows(2 * 65_536)
     found: dict[tuple[int, int], list[float]] = {}
     with ExitStack() as stack:
         clients = {n: stack.enter_context(workers(n)) for n in (1, 2, 3, 4)}
         lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
         for _ in range(ROUNDS):
             for n, client in clients.items():
-                for batch_size in (*batches, *((65_536,) if n == 2 else ())):
+                for batch_size in (2048, 8192, 32_768, *((65_536,) if n == 2 else ())):
                     milliseconds = step_milliseconds(lazy[n], batch_size, client=client, n_steps=8)
                     found.setdefault((n, batch_size), []).append(milliseconds)
-    times = {key: float(np.median(several)) for key, several in found.items()}
-    # The largest batch on two workers, and the middle one on four, are not fitted but predicted.
-    unseen = [(2, 65_536), (4, 8192)]
-    fitted = [key for key in times if key not in unseen]
+    times = [{"workers": n, "rows": batch_size, "ms": several} for (n, batch_size), several in found.items()]
+    return {"cores": len(os.sched_getaffinity(0)), "times": times}
+
+
+def plan_text(results: dict[str, Any]) -> str:
+    """Return a model of a step, how well it predicts steps it was not fitted to, and its predictions."""
+    n_cores = results["cores"]
+    times = {(row["workers"], row["rows"]): float(np.median(row["ms"])) for row in results["times"]}
+    fitted = [key for key in times if key not in UNSEEN]
     design = np.array([terms(*key, n_cores) for key in fitted])
     target = np.array([times[key] for key in fitted])
-    # Relative errors count, so that small steps matter as much as large ones.
-    parameters = np.linalg.lstsq(design / target[:, None], np.ones(len(target)), rcond=None)[0]
-    a, m, c = np.maximum(parameters, 0.0)
-    print(f"a step takes {a:.2f} ms + {m:.2f} ms a message + {1e3 * c:.2f} us a row")
+    # Relative errors count, so that small steps matter as much as large ones. No cost is negative.
+    a, m, c = nnls(design / target[:, None], np.ones(len(target)))[0]
+    model = {key: float(np.dot(terms(*key, n_cores), (a, m, c))) for key in times}
     lines = [
         [
             str(n),
             f"{batch_size:,}",
             f"{times[n, batch_size]:.1f}",
-            f"{np.dot(terms(n, batch_size, n_cores), (a, m, c)):.1f}",
+            f"{model[n, batch_size]:.1f}",
+            f"{model[n, batch_size] / times[n, batch_size] - 1:+.0%}",
             "" if (n, batch_size) in fitted else "not fitted",
         ]
         for n, batch_size in sorted(times)
     ]
-    print(table(["workers", "rows of a step", "measured, ms", "model, ms", ""], lines))
-    print(
-        table(
-            [
-                "workers",
-                "rows of a step",
-                "rows a second",
-                "efficiency",
-                "most beside the rows",
-                "rows of a step for 80 %",
-                "epoch of 1e8 rows",
-                "epoch of 1e9 rows",
-            ],
-            [_predicted(n, a, m, c) for n in (10, 100, 1000)],
-        )
+    worst, unseen = (max(abs(model[key] / times[key] - 1) for key in keys) for keys in (fitted, UNSEEN))
+    predictions = table(
+        [
+            "workers",
+            "rows of a step",
+            "rows a second",
+            "efficiency",
+            "most beside the rows",
+            "rows of a step for 80 %",
+            "epoch of 1e8 rows",
+            "epoch of 1e9 rows",
+        ],
+        [_predicted(n, a, m, c) for n in (10, 100, 1000)],
+    )
+    return (
+        f"A step takes {a:.2f} ms + {m:.2f} ms a message + {1e3 * c:.2f} us a row and core "
+        f"({n_cores} cores):\n\n"
+        f"{table(['workers', 'rows of a step', 'measured, ms', 'model, ms', 'error', ''], lines)}\n\n"
+        f"The largest error is {worst:.0%} among the steps it was fitted to, and {unseen:.0%} among the "
+        f"others. With workers of one core each, it predicts:\n\n{predictions}"
     )
 
 
@@ -285,11 +324,27 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=16, help="features of the fit of rows on disk (16)")
     arguments = parser.parse_args()
     if arguments.disk:
-        measure_memory(arguments.disk, arguments.folder, arguments.features)
+        store("disk", measure_memory(arguments.disk, arguments.folder, arguments.features))
     elif arguments.plan:
-        measure_plan()
+        store("plan", measure_plan())
     else:
-        measure_speed()
+        store("speed", measure_speed())
+
+
+TEXTS: dict[str, Callable[[Any], str]] = {"speed": speed_text, "disk": memory_text, "plan": plan_text}
+"""What is measured -> the function that makes its text."""
+
+
+def store(name: str, measured: Any) -> None:
+    """Print what was measured, and store it beside what was measured before."""
+    print(TEXTS[name](measured))
+    earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    write_results(RESULTS, earlier | {name: measured})
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the text of the page, as it was printed."""
+    return "\n\n".join(text(results[name]) for name, text in TEXTS.items() if name in results)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ README = ROOT / "benchmarks" / "README.md"
 ACCURACY = ROOT / "benchmarks" / "ACCURACY.md"
 FRONT = ROOT / "README.md"
 NOTES = ROOT / "docs" / "notes"
+CLUSTER = ROOT / "docs" / "cluster.md"
 
 
 class Section(NamedTuple):
@@ -35,6 +36,7 @@ SECTIONS = {
     "threads": Section(README, RESULTS / "threads.json"),
     "memory": Section(README, RESULTS / "memory.json"),
     "live": Section(README, RESULTS / "live.json"),
+    "cluster": Section(CLUSTER, RESULTS / "cluster.json"),
     "defaults": Section(NOTES / "defaults.md", RESULTS / "defaults.json"),
     "counts": Section(ACCURACY, RESULTS / "counts.json"),
     "held_out": Section(NOTES / "defaults.md", RESULTS / "held_out.json"),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from benchmarks import (
     ablation,
     batches,
+    cluster,
     counts,
     defaults,
     front,
@@ -42,6 +43,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "growth": kernel_tables.growth,
     "threads": threads.markdown,
     "live": live.markdown,
+    "cluster": cluster.markdown,
     "memory": memory.markdown,
     "defaults": defaults.markdown,
     "counts": counts.markdown,

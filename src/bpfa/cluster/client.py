@@ -37,6 +37,8 @@ class Cluster:
         dask = library("dask", "dask")
         found: list[Any] = []
         client = self._connection.client
+        # A worker without bpfa would be lost by the first task that it cannot read, without a word.
+        self._connection.some_members()
         for first in range(0, len(calls), CALLS_AT_A_TIME):
             some = calls[first : first + CALLS_AT_A_TIME]
             with scheduler_answers(client):

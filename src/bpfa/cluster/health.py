@@ -58,7 +58,9 @@ def greeted(client: Any, addresses: Sequence[str]) -> dict[str, Member]:
     for address, answer in client.run(introduce, workers=list(addresses), on_error="return").items():
         if isinstance(answer, Member):
             found[address] = answer
-        elif isinstance(answer, (ImportError, AttributeError)):
+        # A lost connection is an OSError. Else the worker could not import this module, and Dask passes that
+        # error on as a plain Exception.
+        elif not isinstance(answer, OSError):
             raise ValueError(
                 f"client: worker {address} has no bpfa, or another version ({answer}); expected "
                 f"bpfa {own_version()}, as here"

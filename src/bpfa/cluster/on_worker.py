@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bpfa.cluster.allocator import keep_freed_memory, return_freed_memory
 from bpfa.cluster.site import MissingChunksError, Site, Task, Work
 from bpfa.cluster.tree import Nodes, largest_nodes
 
@@ -52,6 +53,7 @@ def open_site(fit: str, task: Task, n_jobs: int | None, dask_worker: Any = None)
     """Prepare this worker for a fit; return its address."""
     if fit not in PLACES:
         n_jobs = n_jobs or int(dask_worker.state.nthreads)
+        keep_freed_memory()
         PLACES[fit] = _Place(Site(task, n_jobs), ThreadPoolExecutor(1, thread_name_prefix="bpfa-sums"))
     return str(dask_worker.address)
 
@@ -61,6 +63,8 @@ def close_site(fit: str) -> None:
     place = PLACES.pop(fit, None)
     if place is not None:
         place.thread.shutdown(wait=False, cancel_futures=True)
+        if not PLACES:
+            return_freed_memory()
 
 
 def hold(fit: str, chunk: Any, number: int) -> None:

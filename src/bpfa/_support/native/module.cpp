@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "binding.h"
 #include "gaussian.h"
@@ -73,6 +76,18 @@ void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain
                         XX.data(), keep, gain, diagonal, out.data(), n_threads);
 }
 
+// Has no effect with C libraries other than that of GNU.
+void set_allocator(int mapped_from, int trimmed_from) {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, mapped_from);
+  mallopt(M_TRIM_THRESHOLD, trimmed_from);
+  malloc_trim(0);
+#else
+  static_cast<void>(mapped_from);
+  static_cast<void>(trimmed_from);
+#endif
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -98,4 +113,6 @@ NB_MODULE(_native, m) {
         "positive definite, or -1.");
   m.def("move_precisions", &move_precisions, "P"_a.noconvert(), "XX"_a.noconvert(), "keep"_a, "gain"_a, "diagonal"_a,
         "out"_a.noconvert(), "n_threads"_a, "Fill `out` with keep P_d + gain XX_d + diagonal I.");
+  m.def("set_allocator", &set_allocator, "mapped_from"_a, "trimmed_from"_a,
+        "Give blocks from the first size on a mapping of their own, and return freed memory from the second on.");
 }
