@@ -145,3 +145,20 @@ def test_what_does_not_fit_together_is_refused():
         predictor(kept=None)
     with pytest.raises(ValueError, match="kinds: 0 divisions"):
         predictor(GroupMixture(kinds=(2,), kind_prior_rows=(1.0,), kind_weights=(0.5,)))
+
+
+def test_kinds_do_not_take_a_column_for_constant_that_seldom_varies():
+    # In 3 of 1,000 rows, of any kind, the last column is 10, and 0 in the others.
+    rows = np.column_stack([KEPT.values[np.arange(1000) % 300], np.zeros(1000)]).astype(np.float32)
+    rows[[10, 301, 700], -1] = 10.0
+    rows -= rows.mean(axis=0)
+    kept, covariance = KeptRows(rows, np.zeros_like(rows)), np.cov(rows.T).astype(np.float32)
+    kernels = backend_of("cpu").row_groups
+    (kinds,) = fit_kinds(kept, covariance, 4, [1.0], kernels, np.random.default_rng(0))
+    mixture = GroupMixture(kinds=(4,), kind_prior_rows=(1.0,), kind_weights=(1.0,))
+    groups = GroupPredictor(mixture, None, covariance, kernels, kinds=[kinds])
+    holed = np.where(np.arange(5) == 4, np.nan, rows)
+    found = groups.mixed(Prediction(np.zeros_like(holed), np.ones_like(holed)), Batch(holed))
+    error = (rows - found.mean)[:, -1] / found.std[:, -1]
+    # An entry of 10 is 18 standard deviations of the column from its mean.
+    assert np.abs(error).max() < 2 * rows[:, -1].max() / rows[:, -1].std()

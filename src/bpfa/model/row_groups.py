@@ -135,11 +135,23 @@ class RowGroups:
         """
         prior = self.correlation_share * self.covariance.astype(np.float64)
         np.fill_diagonal(prior, np.diag(self.covariance))
-        if np.isfinite(self.scale_rows):
-            ratio = np.diag(scatter) / np.diag(prior) + self.scale_rows
-            ratio = ratio / (n_rows + self.scale_rows)
-            prior = prior * np.sqrt(np.outer(ratio, ratio))
-        return prior
+        ratio = self.prior_variances(np.diag(scatter), n_rows) / np.diag(prior)
+        return np.asarray(prior * np.sqrt(np.outer(ratio, ratio)))
+
+    def prior_variances(self, squares: Array, n_rows: Array | float) -> Array:
+        """Return the diagonal of the prior covariance of a group.
+
+        Parameters
+        ----------
+        squares : array, shape (D,)
+            Sums of the squares of the deviations of the rows from their mean.
+        n_rows : float, or array, shape (D,)
+            Number of rows in these sums.
+        """
+        table = np.diag(self.covariance).astype(np.float64)
+        if np.isinf(self.scale_rows):
+            return table
+        return np.asarray((squares + self.scale_rows * table) / (n_rows + self.scale_rows))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,14 @@ class RowKinds:
 
     @classmethod
     def of_sums(
-        cls, counts: Array, first: Array, second: Array, center: Array, prior_rows: float, groups: RowGroups
+        cls,
+        counts: Array,
+        first: Array,
+        second: Array,
+        center: Array,
+        prior_rows: float,
+        groups: RowGroups,
+        most_rows: Array | float = np.inf,
     ) -> RowKinds:
         """Return the kinds with these sums over their rows, with mean and covariance integrated out.
 
@@ -84,6 +91,10 @@ class RowKinds:
             nu, the number of rows that the prior covariance counts for.
         groups : RowGroups
             The prior; its sizes of groups are not used.
+        most_rows : array, shape (D,), or float
+            How many rows the spread of every column in the whole table rests on. The rows of a kind cannot
+            tell more about it: where they are more, they count as so many, and the prior counts for the rest.
+            What is added to the variance of a column is noise of its own.
 
         Examples
         --------
@@ -99,9 +110,13 @@ class RowKinds:
             n = counts[k]
             scatter = second[k] - np.outer(first[k], first[k]) / n
             scatter = (scatter + scatter.T) / 2
-            psi = scatter + prior_rows * groups.prior_of(scatter, n)
+            scale = (scatter + prior_rows * groups.prior_of(scatter, n)) / (prior_rows + n + 2)
+            fewer = np.minimum(n, most_rows)
+            squares = np.diag(scatter) * fewer / n
+            variances = groups.prior_variances(squares, fewer)
+            noise = np.where(fewer < n, variances - np.diag(scale), 0.0)
             means.append(center[k] + first[k] / n)
-            scales.append(psi * (n + 1) / (n * (prior_rows + n + 2)))
+            scales.append((scale + np.diag(np.maximum(noise, 0.0))) * (n + 1) / n)
         counts = counts[kept]
         weights = (counts + 1) / (counts.sum() + len(counts))
         return cls(np.log(weights), np.array(means), np.array(scales), prior_rows + counts + 2)

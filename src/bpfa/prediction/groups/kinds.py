@@ -63,6 +63,7 @@ def fit_kinds(
     array([-5.,  5.])
     """
     prior = RowGroups(covariance, np.zeros(0, np.int32), np.zeros(0, np.float32))
+    most_rows = rows_of_spread(kept)
     between = float(np.exp(np.log(prior_rows).mean()))
     n_columns = covariance.shape[0]
     n_rows = max(min(FIRST_ROWS, FIRST_ENTRIES // n_columns), ROWS_PER_KIND * n_kinds)
@@ -77,21 +78,45 @@ def fit_kinds(
         np.repeat(covariance[None].astype(np.float64), n_kinds, axis=0),
         np.full(n_kinds, between + n_rows),
     )
-    kinds, before = _next_kinds(wide, few, shares, between, prior, kernels, n_threads), -np.inf
+    kinds, before = _next_kinds(wide, few, shares, between, prior, most_rows, kernels, n_threads), -np.inf
     for _ in range(N_ITERATIONS):
         shares, height = _shares(kinds, few, kernels, n_threads)
         if height - before < LEAST_RISE:
             break
         before = height
-        kinds = _next_kinds(kinds, few, shares, between, prior, kernels, n_threads)
+        kinds = _next_kinds(kinds, few, shares, between, prior, most_rows, kernels, n_threads)
     more = np.sort(order)
     rows = few if len(some) == len(more) else Queries.of(kept.values[more], kept.variance[more] == 0)
     for _ in range(N_LAST if rows is not few else 0):
         shares, _ = _shares(kinds, rows, kernels, n_threads)
-        kinds = _next_kinds(kinds, rows, shares, between, prior, kernels, n_threads)
+        kinds = _next_kinds(kinds, rows, shares, between, prior, most_rows, kernels, n_threads)
     shares, _ = _shares(kinds, rows, kernels, n_threads)
     sums = kernels.kind_sums(kinds, rows, shares, n_threads)
-    return [RowKinds.of_sums(shares.sum(axis=1), *sums, kinds.mean, nu, prior) for nu in prior_rows]
+    counts = shares.sum(axis=1)
+    return [RowKinds.of_sums(counts, *sums, kinds.mean, nu, prior, most_rows) for nu in prior_rows]
+
+
+def rows_of_spread(kept: KeptRows) -> Array:
+    """Return, for every column, how many rows with normal entries would tell as much about its spread.
+
+    The variance of n numbers with kurtosis k has a relative standard error of sqrt((k - 1) / n), and k is 3
+    for normal numbers. A column that is constant but for a few rows has a kurtosis of nearly n: its spread
+    rests on these few rows.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
+    >>> values[1:, 1] = 0.0
+    >>> rows_of_spread(KeptRows(values, np.zeros_like(values))).round()
+    array([1000.,    2.])
+    """
+    observed = kept.variance == 0
+    n = np.maximum(observed.sum(axis=0), 1)
+    deviations = kept.values - kept.values.mean(axis=0, where=observed, dtype=np.float64)
+    squares = np.where(observed, deviations, 0.0) ** 2
+    square, fourth = squares.sum(axis=0) / n, (squares**2).sum(axis=0) / n
+    kurtosis = fourth / np.where(square > 0, square, 1.0) ** 2
+    return np.asarray(n * 2 / np.maximum(kurtosis - 1, 2.0), np.float64)
 
 
 def _first_shares(values: Array, n_kinds: int, rng: np.random.Generator) -> Array:
@@ -124,8 +149,9 @@ def _next_kinds(
     shares: Array,
     prior_rows: float,
     prior: RowGroups,
+    most_rows: Array,
     kernels: RowGroupKernels,
     n_threads: int,
 ) -> RowKinds:
     sums = kernels.kind_sums(kinds, rows, shares, n_threads)
-    return RowKinds.of_sums(shares.sum(axis=1), *sums, kinds.mean, prior_rows, prior)
+    return RowKinds.of_sums(shares.sum(axis=1), *sums, kinds.mean, prior_rows, prior, most_rows)
