@@ -23,8 +23,8 @@ SHARE, PIXELS, MOST = 0.01, 2000, 0.03
 COVERED, DEVIATIONS = 0.95, 1.96
 # Errors of the last frames are used as well until there are this many, from at most so many frames.
 ENOUGH, FRAMES = 800, 8
-# They are not if the share of the errors of this frame that they cover differs from the one expected by more than
-# this many standard errors.
+# They are not if the share of this frame's errors that they cover differs from the expected one by more
+# than this many standard errors.
 SURPRISE = 2.5
 # The factor is never smaller or larger than this.
 SMALLEST, LARGEST = 0.5, 3.0
