@@ -161,4 +161,4 @@ def test_kinds_do_not_take_a_column_for_constant_that_seldom_varies():
     found = groups.mixed(Prediction(np.zeros_like(holed), np.ones_like(holed)), Batch(holed))
     error = (rows - found.mean)[:, -1] / found.std[:, -1]
     # An entry of 10 is 18 standard deviations of the column from its mean.
-    assert np.abs(error).max() < 2 * rows[:, -1].max() / rows[:, -1].std()
+    assert np.abs(error).max() < 2.5 * rows[:, -1].max() / rows[:, -1].std()

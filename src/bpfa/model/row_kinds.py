@@ -93,8 +93,9 @@ class RowKinds:
             The prior; its sizes of groups are not used.
         most_rows : array, shape (D,), or float
             How many rows the spread of every column in the whole table rests on. The rows of a kind cannot
-            tell more about it: where they are more, they count as so many, and the prior counts for the rest.
-            What is added to the variance of a column is noise of its own.
+            tell more about it: where they are more, so many of them tell what they show, and the variance of
+            the others is what so many rows and the prior make likely. What this adds to the variance of a
+            column is noise of its own.
 
         Examples
         --------
@@ -113,10 +114,10 @@ class RowKinds:
             scale = (scatter + prior_rows * groups.prior_of(scatter, n)) / (prior_rows + n + 2)
             fewer = np.minimum(n, most_rows)
             squares = np.diag(scatter) * fewer / n
-            variances = groups.prior_variances(squares, fewer)
-            noise = np.where(fewer < n, variances - np.diag(scale), 0.0)
+            unknown = groups.prior_variances(squares, fewer) - np.diag(scale)
+            noise = (1 - fewer / n) * np.maximum(unknown, 0.0)
             means.append(center[k] + first[k] / n)
-            scales.append((scale + np.diag(np.maximum(noise, 0.0))) * (n + 1) / n)
+            scales.append((scale + np.diag(noise)) * (n + 1) / n)
         counts = counts[kept]
         weights = (counts + 1) / (counts.sum() + len(counts))
         return cls(np.log(weights), np.array(means), np.array(scales), prior_rows + counts + 2)
@@ -180,7 +181,8 @@ def log_totals(log_density: Array) -> Array:
     >>> np.exp(log_totals(np.log([[1.0], [3.0]])))
     array([4.])
     """
-    # This is `numpy.logaddexp.reduce`, which takes several times as long.
+    # This is `numpy.logaddexp.reduce`, which takes several times as long. Kinds are added one after another,
+    # so that the bits do not depend on the number of rows: NumPy adds those of a single row in another order.
     highest = log_density.max(axis=0)
-    totals: Array = highest + np.log(np.exp(log_density - highest).sum(axis=0))
+    totals: Array = highest + np.log(sum(np.exp(log_density - highest)))
     return totals
