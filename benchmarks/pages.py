@@ -52,6 +52,7 @@ SECTIONS = {
     "gpu": Section(README, RESULTS / "gpu.json"),
     "ablation": Section(NOTES / "ablation.md", RESULTS / "ablation.json"),
     "tried": Section(NOTES / "tried.md", RESULTS / "tried.json"),
+    "switches": Section(NOTES / "tried.md", RESULTS / "switches.json"),
 }
 
 

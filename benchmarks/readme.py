@@ -25,6 +25,7 @@ from benchmarks import (
     memory,
     panels,
     readable,
+    switches,
     table_starts,
     threads,
     tried,
@@ -60,6 +61,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "gpu": gpu_page.markdown,
     "ablation": ablation.markdown,
     "tried": tried.markdown,
+    "switches": switches.markdown,
 }
 """Section -> the function that makes its text from its results."""
 

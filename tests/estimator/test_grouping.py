@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from bpfa import BPFA, ArrayRows, BPFAImputer, RowsNotSavedWarning, draw_data
+from bpfa.data import StandardisedRows
 from bpfa.data.patches import PatchRows
-from bpfa.estimator import grouping
+from bpfa.estimator import further_fit, grouping, judging
+from bpfa.estimator.parameters import check_parameters
 from bpfa.model.row_groups import KeptRows
 from bpfa.prediction.groups import GroupMixture, LikeRows
 from bpfa.selection import group_choice
@@ -89,14 +91,14 @@ def test_nothing_is_lost_where_the_model_is_true(caplog):
 
 
 def test_few_rows_are_judged_where_the_model_is_true(monkeypatch):
-    judged, densities = [], grouping._hidden_densities
+    judged, densities = [], judging._hidden_densities
 
     def noted(*arguments):
         found = densities(*arguments)
         judged.append(len(np.unique(found.rows)))
         return found
 
-    monkeypatch.setattr(grouping, "_hidden_densities", noted)
+    monkeypatch.setattr(judging, "_hidden_densities", noted)
     BPFA(**SETTINGS).fit(HOLED)
     few, many, *_ = judged
     assert few < many / 4
@@ -135,14 +137,57 @@ def test_hidden_entries_do_not_leak_from_the_kept_rows(fitted):
 
 
 def test_held_out_entries_of_the_fit_judge_groups(monkeypatch):
-    monkeypatch.setattr(grouping, "_further_fit", lambda *arguments: pytest.fail("a further fit"))
-    assert BPFA(**SETTINGS, held_out=0.1).fit(HOLED).groups_ is not None
+    monkeypatch.setattr(grouping, "further_fit", lambda *arguments: pytest.fail("a further fit"))
+    assert BPFA(**SETTINGS, held_out=0.3).fit(HOLED).groups_ is not None
+
+
+def test_few_held_out_entries_are_joined_by_those_of_further_fits(monkeypatch):
+    folds, real = [], grouping.judged
+
+    def noted(first, more, *arguments, **options):
+        folds.append(first)
+        return real(first, lambda: folds.extend(more()) or folds[1:], *arguments, **options)
+
+    monkeypatch.setattr(grouping, "judged", noted)
+    model = BPFA(**SETTINGS, held_out=0.02).fit(kinds(120))
+    assert model.groups_ is not None
+    hidden = [fold.source.take_held_out(np.arange(120))[2] for fold in folds]
+    assert folds[0].outcome.n_steps == SETTINGS["max_steps"]
+    assert len(folds) == 1 + grouping.MOST_FITS
+    # What the fit has held out is hidden from the further fits as well, and judges only once.
+    assert all(not (mask & hidden[0]).any() for mask in hidden[1:])
+    assert not (hidden[1] == hidden[2]).all()
+
+
+def test_a_further_fit_knows_no_more_of_hidden_entries_than_a_fit_without_them():
+    """It begins with a posterior that has seen them."""
+    table = draw_data(200, 12, 4, g_o=25.0, g_w=1.0, seed=1).y
+    settings, ids, errors = SETTINGS | {"max_steps": 100, "groups": False}, np.arange(200), []
+    outcome, parameters = (
+        BPFA(**settings).fit(table)._outcome,
+        check_parameters(BPFA(**settings).get_params()),
+    )
+    for number in range(4):
+        source = further_fit.with_hidden(ArrayRows(table), outcome, number)
+        mask = source.take_held_out(ids)[2]
+        on = further_fit.further_fit(outcome, source, parameters, 1)
+        assert on.n_steps == further_fit.STEPS_ON
+        anew = BPFA(**settings).fit(np.where(mask, np.nan, table))._outcome
+        errors.append([])
+        for fit in (outcome, on, anew):
+            scale = fit.scale
+            batch = StandardisedRows(source, scale.mean, scale.unit).take(ids)
+            filled = scale.mean + judging._predictor(fit, 1).predict(batch).mean * scale.unit
+            errors[-1].append(((filled - table)[mask] ** 2).mean())
+    seen, on, anew = np.mean(errors, axis=0)
+    assert seen < 0.95 * anew
+    assert abs(on - anew) < 0.02 * anew
 
 
 def test_the_further_fit_does_not_see_the_entries_that_judge(monkeypatch):
     seen = []
-    real = grouping.run
-    monkeypatch.setattr(grouping, "run", lambda plan: seen.append(plan.rows) or real(plan))
+    real = further_fit.run
+    monkeypatch.setattr(further_fit, "run", lambda plan: seen.append(plan.rows) or real(plan))
     BPFA(**SETTINGS).fit(X)
     ids = np.arange(len(X))
     assert not seen[0].take(ids).observed.all()
@@ -154,7 +199,7 @@ def test_an_interrupt_of_the_further_fit_keeps_the_fit(monkeypatch, alone):
     def interrupted(plan):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(grouping, "run", interrupted)
+    monkeypatch.setattr(further_fit, "run", interrupted)
     model = BPFA(**SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         model.fit(HOLED)

@@ -193,6 +193,11 @@ class FewHeldOutRows(RowsWithHeldOut):
             ids, columns = ids[~spared[columns]], columns[~spared[columns]]
         self._ids, self._columns = ids, columns
 
+    @property
+    def n_places(self) -> int:
+        """Number of places that were drawn, observed or not."""
+        return len(self._ids)
+
     def ids_with_held_out(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the sorted ids of at most n random rows in which a place was drawn."""
         ids = np.unique(self._ids)

@@ -153,8 +153,8 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     groups : bool or "auto", default="auto"
         Whether `impute`, `score` and the diagnostics predict a row by groups of rows like it, and by kinds of
         rows, as well. "auto" does so if hidden entries are clearly more probable then, which the logger
-        "bpfa" reports: those that the fit has held out or, if there are none, up to a tenth of the entries,
-        which are hidden from a further fit. Not available in `partial_fit`.
+        "bpfa" reports: those that the fit has held out or, if these are too few, up to a tenth of the
+        entries, which are hidden from further fits. Not available in `partial_fit`.
     group_rows : int, default=20000
         How many rows of the fit are kept, at random, to find like rows among. `save` leaves them out unless
         it is asked to include them.

@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from bpfa._support.checks import Array
+from bpfa.model.priors import Priors
 from bpfa.model.row_groups import KeptRows, Queries, StudentRows
+from bpfa.model.row_switches import use_evidence
 
 __all__ = ["FeatureGroups", "feature_rows"]
 
 # For how many rows the noise of the model counts when the noise of a group is estimated.
 NOISE_ROWS = 5.0
+# The variance, relative to that over all rows, of a feature that a group does not use. It keeps covariances
+# positive definite.
+LEAST_VARIANCE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,12 @@ class FeatureGroups:
         Number of rows M of every group, in ascending order.
     prior_rows : float
         nu, the number of rows that the variances of the model count for.
+    switched : tuple of bool
+        For every group, whether its rows may use some of the features only; by default none of them.
+    log_odds : array, shape (K,), optional
+        Log odds with which groups use the features; 0 by default.
+    priors : Priors
+        The prior of the beta process, from which the log odds are learned.
     """
 
     phi: Array
@@ -46,6 +57,22 @@ class FeatureGroups:
     g_o: float
     members: NDArray[np.int32]
     prior_rows: float = 5.0
+    switched: tuple[bool, ...] = ()
+    log_odds: Array | None = None
+    priors: Priors = Priors()
+
+    def uses(self, squares: Array, n_rows: Array | float) -> Array:
+        """Return the log odds, given their rows, that groups use the features.
+
+        Parameters
+        ----------
+        squares : array, shape (..., K)
+            Sums over the rows of the squared deviations of the expected weights from their mean.
+        n_rows : array, shape (..., 1), or float
+        """
+        known = np.diag(self.weight_covariance)
+        found = use_evidence(squares, n_rows, self.weight_variance, known)
+        return found if self.log_odds is None else found + self.log_odds
 
     @cached_property
     def weight_covariance(self) -> Array:
@@ -111,7 +138,10 @@ def feature_rows(
         rows = nearest[q]
         like, variance, own, left = kept.values[rows], kept.variance[rows], weights[rows], squares[rows]
         for c, size in enumerate(groups.members):
-            group = _group_of(like[:size], variance[:size], own[:size], left[:size], groups)
+            switched = bool(groups.switched) and groups.switched[c]
+            group = _group_of(
+                like[:size], variance[:size], own[:size], left[:size], groups, switched=switched
+            )
             mean[c, q] = values
             mean[c, q, ~observed], square_scale[c, q, ~observed], sums[:, c, q] = _predicted(
                 group, values - group.mean, observed, scored, products, groups, int(size)
@@ -162,6 +192,8 @@ def _group_of(
     weights: Array,
     squares: Array,
     groups: FeatureGroups,
+    *,
+    switched: bool,
 ) -> _GroupOfWeights:
     """Return what the rows of a group say of their weights.
 
@@ -174,16 +206,22 @@ def _group_of(
     squares : array, shape (members,)
         Sums of the squares of what the features leave of the rows.
     groups : FeatureGroups
+    switched : bool
+        Whether features that the rows do not use are left out.
     """
     size, n_columns = values.shape
     mean = values.mean(axis=0, dtype=np.float64)
     center = weights.mean(axis=0)
     deviations = weights - center
     scatter = deviations.T @ deviations
-    # The weights are known up to noise, and up to the entries that are missing.
-    scatter += size * groups.weight_covariance
+    # The weights are known up to the entries that are missing, and up to noise.
     scatter += (groups.regression * variance.sum(axis=0, dtype=np.float64)) @ groups.regression.T
+    used = groups.uses(np.diag(scatter), size) > 0 if switched else None
+    scatter += size * groups.weight_covariance
     covariance = (scatter + groups.prior_rows * np.diag(groups.weight_variance)) / (size + groups.prior_rows)
+    if used is not None:
+        covariance = np.where(np.outer(used, used), covariance, 0.0)
+        covariance += np.diag(np.where(used, 0.0, LEAST_VARIANCE * groups.weight_variance))
     left = mean - center @ groups.phi
     n_missing = np.count_nonzero(variance)
     residual = squares.sum() - size * (left**2).sum() + n_missing / groups.g_o

@@ -64,7 +64,7 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
     >>> candidate_groups(200, 10).kinds
     (1, 1, 2, 2, 4, 4)
     >>> candidate_groups(200, 1000).feature_members
-    (30, 60)
+    (30, 30, 60, 60)
     >>> candidate_groups(20, 10) is None
     True
     """
@@ -76,7 +76,12 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
     rows_per_kind = max(ROWS_PER_KIND, n_columns)
     most = min(n_kept // rows_per_kind, MOST_NUMBERS // n_columns**2)
     kinds = [n for n in KINDS if narrow and n <= max(1, most)]
-    features = [size for size in FEATURE_SIZES if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS]
+    features = [
+        (size, switched)
+        for size in FEATURE_SIZES
+        for switched in (False, True)
+        if size <= sizes[-1] and n_columns >= FEWEST_COLUMNS
+    ]
     n = len(pairs) + len(features) + len(KIND_PRIORS) * len(kinds)
     if not n:
         return None
@@ -84,11 +89,12 @@ def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
         tuple(size for size, _ in pairs),
         tuple(rows for _, rows in pairs),
         (1 / n,) * len(pairs),
-        tuple(features),
+        tuple(size for size, _ in features),
         (1 / n,) * len(features),
         tuple(number for number in kinds for _ in KIND_PRIORS),
         tuple(share * n_columns for _ in kinds for share in KIND_PRIORS),
         (1 / n,) * (len(kinds) * len(KIND_PRIORS)),
+        tuple(switched for _, switched in features),
     )
 
 

@@ -12,6 +12,7 @@ from scipy.special import expit
 from bpfa._support.checks import Array
 from bpfa.data import Batch
 from bpfa.model.posterior import Posterior
+from bpfa.model.priors import Priors
 from bpfa.model.row_features import FeatureGroups
 from bpfa.model.row_groups import KeptRows
 from bpfa.model.row_kinds import RowKinds
@@ -47,6 +48,9 @@ class GroupMixture:
     kind_weights : tuple of float
         Weights of the divisions. The sum of all weights is at most 1; what is left is the weight of the model
         of the whole table.
+    feature_switched : tuple of bool
+        For every group that has the features of the model, whether its rows may use only some of them; by
+        default none of these groups.
 
     Examples
     --------
@@ -62,12 +66,15 @@ class GroupMixture:
     kinds: tuple[int, ...] = ()
     kind_prior_rows: tuple[float, ...] = ()
     kind_weights: tuple[float, ...] = ()
+    feature_switched: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.feature_switched:
+            object.__setattr__(self, "feature_switched", (False,) * len(self.feature_members))
         if not len(self.members) == len(self.prior_rows) == len(self.weights):
             raise ValueError("members, prior_rows, weights: expected equally many")
-        if len(self.feature_members) != len(self.feature_weights):
-            raise ValueError("feature_members, feature_weights: expected equally many")
+        if not len(self.feature_members) == len(self.feature_weights) == len(self.feature_switched):
+            raise ValueError("feature_members, feature_weights, feature_switched: expected equally many")
         if not len(self.kinds) == len(self.kind_prior_rows) == len(self.kind_weights):
             raise ValueError("kinds, kind_prior_rows, kind_weights: expected equally many")
         if not len(self):
@@ -132,6 +139,7 @@ class GroupMixture:
             tuple(self.kinds[i] for i in kinds),
             tuple(self.kind_prior_rows[i] for i in kinds),
             tuple(map(float, of_kinds)),
+            tuple(self.feature_switched[i] for i in features),
         )
 
     def without_rows(self) -> GroupMixture | None:
@@ -200,7 +208,8 @@ def model_features(posterior: Posterior) -> FeatureGroups:
     phi, variance = np.asarray(view.phi, np.float64), np.asarray(expit(view.logit) / view.g_w, np.float64)
     size = variance * (phi**2).sum(axis=1)
     used = size > LEAST_SIZE * max(size.max(), 1e-300)
-    return FeatureGroups(phi[used], variance[used], float(view.g_o), np.zeros(0, np.int32))
+    priors = getattr(posterior, "priors", Priors())
+    return FeatureGroups(phi[used], variance[used], float(view.g_o), np.zeros(0, np.int32), priors=priors)
 
 
 def completed(batch: Batch, predictor: MissingPredictor) -> KeptRows:

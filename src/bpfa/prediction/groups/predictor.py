@@ -14,6 +14,7 @@ from bpfa.data import Batch
 from bpfa.model.row_features import FeatureGroups, feature_rows
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentMixture, StudentRows
 from bpfa.model.row_kinds import RowKinds
+from bpfa.model.row_switches import log_odds_of_use, sums_of_squares
 from bpfa.prediction.groups.like_rows import GroupMixture
 from bpfa.prediction.missing import MissingPredictor
 from bpfa.prediction.predictions import Prediction
@@ -21,6 +22,8 @@ from bpfa.prediction.scores import RowScores
 
 __all__ = ["GroupPredictor", "MixturePredictor"]
 
+# From the groups of so many kept rows it is learned how often groups use a feature.
+N_LEARNED_FROM = 100
 # How many numbers the members of the groups of a block of rows, and what these predict, may take, and the
 # most rows of a block.
 BLOCK_NUMBERS, BLOCK_ROWS = 2**20, 4096
@@ -80,8 +83,30 @@ class GroupPredictor:
             covariance, np.array(mixture.members, np.int32), np.array(mixture.prior_rows, np.float32)
         )
         if features is not None and kept is not None and mixture.feature_members:
-            self._features = replace(features, members=np.array(mixture.feature_members, np.int32))
             self._kept_weights = kept.values @ features.regression.T
+            self._features = self._with_odds(
+                replace(
+                    features,
+                    members=np.array(mixture.feature_members, np.int32),
+                    switched=mixture.feature_switched,
+                )
+            )
+
+    def _with_odds(self, groups: FeatureGroups) -> FeatureGroups:
+        """Return the groups with the odds of their features, learned from the groups of some kept rows."""
+        if not any(groups.switched):
+            return groups
+        assert self._kept is not None
+        kept, n_rows = self._kept, len(self._kept)
+        some = np.arange(min(n_rows, N_LEARNED_FROM)) * n_rows // min(n_rows, N_LEARNED_FROM)
+        sizes = np.unique(groups.members[np.array(groups.switched)])
+        rows = Queries.of(kept.values[some], kept.variance[some] == 0)
+        nearest = self._kernels.nearest_rows(kept, rows, sizes, self._n_threads)
+        added = kept.variance.astype(np.float64) @ (groups.regression**2).T
+        squares = sums_of_squares(self._kept_weights, added, nearest, sizes)
+        evidence = groups.uses(squares, sizes.astype(np.float64)[:, None, None])
+        log_odds = log_odds_of_use(evidence.reshape(-1, evidence.shape[-1]), groups.priors)
+        return replace(groups, log_odds=log_odds)
 
     def students(
         self, batch: Batch, truth: Array | None = None, scored: NDArray[np.bool_] | None = None
