@@ -14,6 +14,7 @@ completes for them. The table shows
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable
@@ -125,7 +126,7 @@ def main() -> None:
     parser = parser_with_data(__doc__)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     arguments = parser.parse_args()
-    console, rows = Console(width=150), []
+    console, rows = Console(width=150), kept_rows(arguments.tables)
     for name in arguments.tables:
         chosen = TABLES[name]
         if chosen.source and (line := SOURCES[chosen.source].file.missing_from(arguments.data)):
@@ -136,9 +137,19 @@ def main() -> None:
             found = measure(task, METHODS[method], n_features)
             # The other methods get as many features as the last fit of BPFA has.
             n_features = None if method.startswith("bpfa") and "readab" not in method else found["features"]
-            rows.append({"table": name, "chosen_on": chosen.chosen_on, "method": method, **found})
-            console.print(name, cells(rows[-1]))
+            row = {"table": name, "chosen_on": chosen.chosen_on, "method": method, **found}
+            rows.append(row)
+            console.print(name, cells(row))
+            # Written after every method, as all tables take many minutes.
+            rows.sort(key=lambda row: list(TABLES).index(row["table"]))
             write_results(RESULTS, {"rows": rows})
+
+
+def kept_rows(tables: list[str]) -> list[dict[str, Any]]:
+    """Return the rows of an earlier run on other tables than these."""
+    if not RESULTS.exists():
+        return []
+    return [row for row in json.loads(RESULTS.read_text())["rows"] if row["table"] not in tables]
 
 
 def measure(task: TableTask, method: Method, n_features: int | None) -> dict[str, Any]:

@@ -309,6 +309,18 @@ class TestFiles:
         assert (((filled - X) / X.std(axis=0))[HIDDEN] ** 2).mean() < 0.2
         without.transform(HOLED)
 
+    def test_switches_are_saved(self, with_groups, tmp_path):
+        model = with_groups
+        mixture = GroupMixture(
+            feature_members=(15, 15), feature_weights=(0.4, 0.4), feature_switched=(False, True)
+        )
+        like_rows = LikeRows(mixture, model._outcome.like_rows.kept)
+        model._outcome, model.groups_ = replace(model._outcome, like_rows=like_rows), mixture
+        model.save(tmp_path / "a.bpfa", with_rows=True)
+        loaded = BPFA.load(tmp_path / "a.bpfa")
+        assert loaded.groups_.feature_switched == (False, True)
+        np.testing.assert_array_equal(loaded.impute(HOLED), model.impute(HOLED))
+
     def test_a_damaged_mixture_is_refused(self):
         with pytest.raises(ValueError, match=r"members=.*ascending"):
             GroupMixture((5, 3), (1.0, 1.0), (0.5, 0.5))
