@@ -171,8 +171,9 @@ def test_few_held_out_entries_do_not_cost_the_groups_of_a_small_table():
     assert errors[1] < 0.95 * errors[0]
 
 
-def test_a_further_fit_knows_no_more_of_hidden_entries_than_a_fit_without_them():
+def test_a_further_fit_knows_no_more_of_hidden_entries_than_a_fit_without_them(monkeypatch):
     """It begins with a posterior that has seen them."""
+    monkeypatch.setattr(further_fit, "ROWS_PER_FEATURE", 50)
     table = draw_data(200, 12, 4, g_o=25.0, g_w=1.0, seed=1).y
     settings, ids, errors = SETTINGS | {"max_steps": 100, "groups": False}, np.arange(200), []
     outcome, parameters = (
@@ -194,6 +195,26 @@ def test_a_further_fit_knows_no_more_of_hidden_entries_than_a_fit_without_them()
     seen, on, anew = np.mean(errors, axis=0)
     assert seen < 0.95 * anew
     assert abs(on - anew) < 0.02 * anew
+
+
+def test_a_further_fit_with_few_rows_for_every_feature_begins_anew():
+    table = draw_data(200, 12, 4, g_o=25.0, g_w=1.0, seed=1).y
+    parameters = check_parameters(BPFA(**SETTINGS).get_params())
+    outcome = BPFA(**SETTINGS, groups=False).fit(table)._outcome
+    source = further_fit.with_hidden(ArrayRows(table), outcome, 0)
+    assert further_fit.further_fit(outcome, source, parameters, 1).n_steps == SETTINGS["max_steps"]
+
+
+def test_features_begin_in_the_units_of_the_further_fit():
+    rng = np.random.default_rng(0)
+    table, ratio = rng.normal(size=(30, 4)), np.array([1.0, 2.0, 0.5, 1.0])
+    for features in ("joint", "factorised"):
+        settings = {"max_steps": 3, "features": features, "random_state": 0, "groups": False}
+        posterior = BPFA(2, **settings).fit(np.where(rng.random(table.shape) < 0.1, np.nan, table))._outcome
+        before = posterior.posterior.features
+        after = further_fit._scaled(before, ratio)
+        np.testing.assert_allclose(after.mean, before.mean * ratio)
+        np.testing.assert_allclose(after.variance, before.variance * ratio**2)
 
 
 def test_the_further_fit_does_not_see_the_entries_that_judge(monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bpfa._support.checks import Array
 from bpfa.data import FewHeldOutRows, Rows, sequential
 from bpfa.estimator.findings import Findings
 from bpfa.estimator.inputs import Table
@@ -16,6 +17,8 @@ from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing
 from bpfa.fitting.run import Outcome, run
 from bpfa.inference.progress import NonFiniteError
+from bpfa.model.features import FactorisedFeatures, JointFeatures
+from bpfa.model.posterior import GlobalPosterior
 
 __all__ = ["further_fit", "with_hidden"]
 
@@ -25,6 +28,8 @@ HIDDEN_SHARE, MOST_HIDDEN = 0.1, 5000
 FEWEST_LEFT = 30
 # The steps of a fit that begins with the posterior of another one, and the most of one that does not.
 STEPS_ON, MOST_STEPS = 30, 500
+# With fewer rows for every feature a fit begins anew: then features show for long where they began.
+ROWS_PER_FEATURE = 200
 
 
 def with_hidden(rows: Rows, outcome: Outcome, number: int) -> FewHeldOutRows:
@@ -68,8 +73,9 @@ def further_fit(
         None if it fails.
     """
     plan = _plan_alike(outcome, source, parameters, n_jobs)
-    # The posterior of a model of the transposed table is not at hand.
-    if outcome.settings.sparse == "rows" and outcome.settings.algorithm != "gibbs":
+    many_rows = source.n_rows >= ROWS_PER_FEATURE * outcome.settings.n_features
+    # The posterior of a model of the transposed table is not at hand, nor are the states of a chain.
+    if many_rows and outcome.settings.sparse == "rows" and outcome.settings.algorithm != "gibbs":
         plan = _going_on(plan, outcome)
     try:
         judged = run(plan)
@@ -108,9 +114,19 @@ def _going_on(plan: Plan, outcome: Outcome) -> Plan:
     In the end the posterior is the mean of what its steps say, because step t has the size 1 / t. Nothing is
     left of the earlier posterior, which has seen the hidden entries, but the point where the features began.
     """
+    posterior = outcome.posterior
+    assert isinstance(posterior, GlobalPosterior)
+    features = _scaled(posterior.features, outcome.scale.unit / plan.scale.unit)
     return replace(
         plan,
         settings=replace(plan.settings, step_delay=0.0, step_decay=1.0),
         limits=Limits(min(STEPS_ON, outcome.n_steps), None, None),
-        standing=Standing(0, outcome.posterior),
+        standing=Standing(0, replace(posterior, features=features)),
     )
+
+
+def _scaled(features: FactorisedFeatures | JointFeatures, ratio: Array) -> FactorisedFeatures | JointFeatures:
+    """Return the distribution of the features with every column multiplied by a number."""
+    if isinstance(features, FactorisedFeatures):
+        return FactorisedFeatures(features.tau / ratio**2, features.mu / ratio)
+    return JointFeatures(features.P / ratio[:, None, None] ** 2, features.h / ratio)
