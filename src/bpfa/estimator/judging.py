@@ -40,7 +40,8 @@ __all__ = ["FEWEST_JUDGED", "Fold", "Judged", "fitted_kinds", "group_predictor",
 # The fewest hidden entries by which groups can be judged, and the most rows and operations that it may take.
 FEWEST_JUDGED, MOST_JUDGED_ROWS, MOST_OPERATIONS = 100, 2500, 5e10
 # One in so many of these rows is judged first. Most tables without kinds of rows show it there already.
-FIRST_OF = 6
+# So many kinds are enough for that.
+FIRST_OF, FIRST_KINDS = 6, 4
 # The least share of the entries of the kept rows that is missing, if these are completed a second time.
 LEAST_COMPLETED = 0.02
 # Draws from the posterior that complete the kept rows, and that predict hidden entries.
@@ -69,16 +70,24 @@ class Judged(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A fold with its kept rows, and with all divisions of them into kinds that are tried."""
+    """A fold with its kept rows, and the divisions of them into kinds as far as they have been needed."""
 
     fold: Fold
     kept: KeptRows
-    kinds: tuple[RowKinds, ...]
+    known: dict[int, list[RowKinds]]
 
     @classmethod
-    def of(cls, fold: Fold, candidates: GroupMixture, n_kept: int, n_jobs: int | None) -> _Prepared:
-        kept = kept_rows(fold.outcome, fold.source, n_kept, n_jobs)
-        return cls(fold, kept, fitted_kinds(fold.outcome, kept, candidates, n_jobs))
+    def of(cls, fold: Fold, n_kept: int, n_jobs: int | None) -> _Prepared:
+        return cls(fold, kept_rows(fold.outcome, fold.source, n_kept, n_jobs), {})
+
+    def kinds(self, mixture: GroupMixture | None, n_jobs: int | None) -> tuple[RowKinds, ...]:
+        """Return the divisions that a mixture has."""
+        return (
+            () if mixture is None else fitted_kinds(self.fold.outcome, self.kept, mixture, n_jobs, self.known)
+        )
+
+    def predictor(self, mixture: GroupMixture, n_jobs: int | None) -> GroupPredictor:
+        return group_predictor(self.fold.outcome, self.kept, mixture, n_jobs, self.kinds(mixture, n_jobs))
 
 
 def judged(
@@ -105,33 +114,35 @@ def judged(
     """
     candidates = candidate_groups(n_kept, first.source.n_columns)
     assert candidates is not None
-    folds = [_Prepared.of(first, candidates, n_kept, n_jobs)]
+    folds = [_Prepared.of(first, n_kept, n_jobs)]
     if glance:
-        few = _densities(folds, candidates, n_jobs, FIRST_OF)
-        if len(few.rows) >= FEWEST_JUDGED and (trial := MixtureTrial(candidates, few)).seems_no_better:
-            return Judged(trial, None, folds[0].kept, ())
-    folds += [_Prepared.of(fold, candidates, n_kept, n_jobs) for fold in more()]
+        few_kinds = _with_few_kinds(candidates)
+        few = _densities(folds, few_kinds, n_jobs, FIRST_OF)
+        if len(few.rows) >= FEWEST_JUDGED and (trial := MixtureTrial(few_kinds, few)).seems_no_better:
+            return Judged(trial, None, folds[0].kept, folds[0].kinds(trial.mixture, n_jobs))
+    folds += [_Prepared.of(fold, n_kept, n_jobs) for fold in more()]
     hidden = _densities(folds, candidates, n_jobs)
     if len(hidden.rows) < FEWEST_JUDGED:
         return None
-    trial = MixtureTrial(candidates, hidden)
-    found = Judged(trial, None, folds[0].kept, _chosen_kinds(candidates, folds[0].kinds, trial.mixture))
-    if trial.mixture is None or not trial.is_better or not _pays_to_complete(folds[0].kept, trial.mixture):
-        return found
-    again = [_completed_again(part, candidates, trial.mixture, n_jobs) for part in folds]
-    second = MixtureTrial(candidates, _densities(again, candidates, n_jobs))
-    if second.gain <= trial.gain:
-        return found
-    kinds = _chosen_kinds(candidates, folds[0].kinds, second.mixture)
-    return Judged(second, trial.mixture, again[0].kept, kinds)
+    trial, before = MixtureTrial(candidates, hidden), None
+    if trial.mixture is not None and trial.is_better and _pays_to_complete(folds[0].kept, trial.mixture):
+        again = [
+            part._replace(kept=part.predictor(trial.mixture, n_jobs).completed_again()) for part in folds
+        ]
+        second = MixtureTrial(candidates, _densities(again, candidates, n_jobs))
+        if second.gain > trial.gain:
+            trial, before, folds = second, trial.mixture, again
+    return Judged(trial, before, folds[0].kept, folds[0].kinds(trial.mixture, n_jobs))
 
 
-def _completed_again(
-    part: _Prepared, candidates: GroupMixture, mixture: GroupMixture, n_jobs: int | None
-) -> _Prepared:
-    kinds = _chosen_kinds(candidates, part.kinds, mixture)
-    predictor = group_predictor(part.fold.outcome, part.kept, mixture, n_jobs, kinds)
-    return part._replace(kept=predictor.completed_again())
+def _with_few_kinds(candidates: GroupMixture) -> GroupMixture:
+    """Return the candidates without divisions into many kinds, which take most of the time.
+
+    Rows of many kinds are predicted better by fewer kinds as well, if not as well as by so many.
+    """
+    n_groups = len(candidates) - len(candidates.kinds)
+    places = [*range(n_groups), *(n_groups + i for i, n in enumerate(candidates.kinds) if n <= FIRST_KINDS)]
+    return candidates.chosen(np.array(places), np.zeros(len(places)))
 
 
 def _pays_to_complete(kept: KeptRows, mixture: GroupMixture) -> bool:
@@ -145,33 +156,32 @@ def _pays_to_complete(kept: KeptRows, mixture: GroupMixture) -> bool:
 
 
 def fitted_kinds(
-    outcome: Outcome, kept: KeptRows, mixture: GroupMixture, n_jobs: int | None
+    outcome: Outcome,
+    kept: KeptRows,
+    mixture: GroupMixture,
+    n_jobs: int | None,
+    known: dict[int, list[RowKinds]] | None = None,
 ) -> tuple[RowKinds, ...]:
-    """Return the divisions of the kept rows into kinds that a mixture has."""
+    """Return the divisions of the kept rows into kinds that a mixture has.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    kept : KeptRows
+    mixture : GroupMixture
+    n_jobs : int or None
+    known : dict, optional
+        Divisions that have been found before, by their numbers of kinds; new ones are added.
+    """
+    found = {} if known is None else known
     covariance, stream = row_covariance(outcome.posterior), outcome.settings.stream.child("kinds")
-    strengths = [share * covariance.shape[0] for share in KIND_PRIORS]
-    found = {
-        n: fit_kinds(
-            kept, covariance, n, strengths, BACKENDS["cpu"].row_groups, stream.generator(n), n_jobs or 0
-        )
-        for n in sorted(set(mixture.kinds))
-    }
+    strengths, kernels = [share * covariance.shape[0] for share in KIND_PRIORS], BACKENDS["cpu"].row_groups
+    for n in sorted(set(mixture.kinds) - set(found)):
+        found[n] = fit_kinds(kept, covariance, n, strengths, kernels, stream.generator(n), n_jobs or 0)
     return tuple(
         found[n][int(np.argmin(np.abs(np.array(strengths) - rows)))]
         for n, rows in zip(mixture.kinds, mixture.kind_prior_rows, strict=True)
     )
-
-
-def _chosen_kinds(
-    candidates: GroupMixture, kinds: tuple[RowKinds, ...], mixture: GroupMixture | None
-) -> tuple[RowKinds, ...]:
-    """Return those of the divisions that a mixture has."""
-    if mixture is None:
-        return ()
-    all_of_them = dict(
-        zip(zip(candidates.kinds, candidates.kind_prior_rows, strict=True), kinds, strict=True)
-    )
-    return tuple(all_of_them[key] for key in zip(mixture.kinds, mixture.kind_prior_rows, strict=True))
 
 
 def group_predictor(
@@ -222,8 +232,8 @@ def _hidden_densities(
 
     Of the rows that there is time for, one in `every` is judged.
     """
-    (outcome, source), kept, kinds = part
-    n_rows = _n_judged(source.n_columns, outcome.settings.n_features, len(kept), candidates)
+    outcome, source = part.fold
+    n_rows = _n_judged(source.n_columns, outcome.settings.n_features, len(part.kept), candidates)
     ids = source.ids_with_held_out(n_rows, outcome.settings.stream.child("judged rows").generator(0))
     ids = ids[::every]
     unseen, values, mask = source.take_held_out(ids)
@@ -231,7 +241,7 @@ def _hidden_densities(
     batch, truth = units.mapped(unseen), units.mapped(Batch(values, unseen.observed | mask, ids)).values
     mask = mask & unseen.observed.any(axis=1, keepdims=True)
     whole = _predictor(outcome, n_jobs).predict(batch)
-    groups = group_predictor(outcome, kept, candidates, n_jobs, kinds)
+    groups = part.predictor(candidates, n_jobs)
     rows, columns = np.nonzero(mask)
     error, std = (truth - whole.mean)[mask], whole.std[mask]
     log_density = np.empty((1 + len(candidates), len(rows)))
