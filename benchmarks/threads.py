@@ -5,8 +5,8 @@ alone, next to a process that keeps one processor busy, and as two fits at the s
 turns. The median over rounds is printed and stored, with the fastest and the slowest round, and how many
 times as fast two threads are as one.
 
-It also measures, with one thread, which share of the processor time is not spent in compiled loops that
-threads share. If that share is s, two threads cannot be more than 2 / (1 + s) times as fast (Amdahl's law),
+It also measures, with one thread, which share of the processor time is not spent in loops that threads
+share. If that share is s, two threads cannot be more than 2 / (1 + s) times as fast (Amdahl's law),
 even if they never had to wait for each other.
 """
 
@@ -26,6 +26,7 @@ import numpy as np
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, draw_data
 from bpfa.backends.cpu import _groups, _kernels
+from bpfa.backends.cpu.row_groups import CpuRowGroups
 from experiments import Array
 from experiments.cells import write_results
 from experiments.markdown import table
@@ -44,8 +45,9 @@ LOOPS = [
     (_groups, "student_rows"),
     (_groups, "kind_rows"),
     (_groups, "kind_sums"),
+    (CpuRowGroups, "feature_rows"),
 ]
-"""The compiled loops in which fits spend their time, and which threads share."""
+"""The loops in which fits spend their time, and which threads share."""
 SITUATIONS = ("idle", "one busy process", "two fits at once")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bpfa.backends.numpy.row_groups import StudentGroup, student_given_observed
-from bpfa.model.row_features import NOISE_ROWS, FeatureGroups, feature_rows
+from bpfa.model.row_features import NOISE_ROWS, FeatureGroups, KeptWeights, feature_rows
 from bpfa.model.row_groups import KeptRows, Queries
 
 
@@ -54,7 +54,7 @@ def test_predictions_are_those_of_the_distribution_written_out(n_observed, switc
     scored = ~observed & (rng.random((1, 9)) < 0.6)
     queries = Queries.of(kept.values[:1] + 0.1, observed, scored)
     nearest = rng.permutation(80)[None, :40].astype(np.int32)
-    found = feature_rows(kept, kept.values @ groups.regression.T, queries, nearest, groups)
+    found = feature_rows(kept, KeptWeights.of(kept, groups), queries, nearest, groups)
     for c, size in enumerate(groups.members):
         group = group_written_out(kept, groups, nearest[0, :size], used)
         expected = student_given_observed(group, queries.values[0].astype(float), observed[0], scored[0])

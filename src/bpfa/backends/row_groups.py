@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa.model.row_features import FeatureGroups, KeptWeights
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.model.row_kinds import RowKinds
 
@@ -54,6 +55,18 @@ class RowGroupKernels(ABC):
         n_threads: int = 1,
     ) -> StudentRows:
         """Return what the groups of every query, the first rows of `nearest`, predict for it."""
+
+    @abstractmethod
+    def feature_rows(
+        self,
+        kept: KeptRows,
+        weights: KeptWeights,
+        queries: Queries,
+        nearest: NDArray[np.int32],
+        groups: FeatureGroups,
+        n_threads: int = 1,
+    ) -> StudentRows:
+        """Return what the groups of every query that use the features of the model predict for it."""
 
     @abstractmethod
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:

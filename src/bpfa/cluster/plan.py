@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.philox import Stream
+from bpfa.data.shuffle import order_of_rows
 
 __all__ = ["ChunkPlan", "Part", "StepPlace"]
 
@@ -176,8 +177,7 @@ class ChunkPlan:
         """Return the random order of the rows of a chunk in an epoch, as places in the chunk."""
         batches = self.stream.child("batches")
         if self.n_chunks == 1:
-            # As `bpfa.data.batch_ids` for rows in memory.
-            return batches.generator(epoch).permutation(self.n_rows)
+            return order_of_rows(self.n_rows, self.per_epoch, batches, epoch)
         return batches.child(f"epoch {epoch}").generator(chunk).permutation(self.lengths[chunk])
 
 

@@ -47,7 +47,7 @@ from bpfa.data.blocks import Piece, cut_into_batches
 from bpfa.data.remote import RemoteRows, origin_of, pooled_ids
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
 
-__all__ = ["batch_ids", "read_batches", "sample_ids"]
+__all__ = ["batch_ids", "order_of_rows", "read_batches", "sample_ids"]
 
 # Entries of a window: 64 MiB in single precision. Two windows are in memory, the one in use and the next.
 WINDOW_ENTRIES = 2**24
@@ -65,7 +65,8 @@ def batch_ids(
     """Yield the row ids of one batch after another without end, from `first_step` on, for rows in memory.
 
     Every epoch goes through a new permutation of the rows, cut into batches whose sizes differ by at most
-    one. Apart from `n_rows` and `batch_size`, the batch of a step depends only on the stream and the step.
+    one; a batch of all rows keeps their order. Apart from `n_rows` and `batch_size`, the batch of a step
+    depends only on the stream and the step.
 
     Parameters
     ----------
@@ -94,13 +95,26 @@ def batch_ids(
     epoch, skip = divmod(first_step - 1, per_epoch)
     shuffles = stream.child("batches")
     while True:
-        permutation = shuffles.generator(epoch).permutation(n_rows)
+        order = order_of_rows(n_rows, per_epoch, shuffles, epoch)
         # The first of the batches have one row more than the others, as in `numpy.array_split`.
         smaller, n_larger = divmod(n_rows, per_epoch)
         for batch in range(skip, per_epoch):
             start = batch * smaller + min(batch, n_larger)
-            yield permutation[start : start + smaller + (batch < n_larger)]
+            yield order[start : start + smaller + (batch < n_larger)]
         epoch, skip = epoch + 1, 0
+
+
+def order_of_rows(n_rows: int, n_batches: int, shuffles: Stream, epoch: int) -> NDArray[np.int64]:
+    """Return the order in which an epoch goes through rows in memory: at random, unless it is a single batch.
+
+    Examples
+    --------
+    >>> order_of_rows(4, 1, Stream.from_seed(0), epoch=2)
+    array([0, 1, 2, 3])
+    """
+    if n_batches == 1:
+        return np.arange(n_rows)
+    return shuffles.generator(epoch).permutation(n_rows)
 
 
 def read_batches(

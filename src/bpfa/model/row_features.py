@@ -19,13 +19,13 @@ from bpfa.model.priors import Priors
 from bpfa.model.row_groups import KeptRows, Queries, StudentRows
 from bpfa.model.row_switches import use_evidence
 
-__all__ = ["FeatureGroups", "feature_rows"]
+__all__ = ["LEAST_VARIANCE", "NOISE_ROWS", "FeatureGroups", "KeptWeights", "feature_rows"]
 
-# For how many rows the noise of the model counts when the noise of a group is estimated.
 NOISE_ROWS = 5.0
-# The variance, relative to that over all rows, of a feature that a group does not use. It keeps covariances
-# positive definite.
+"""For how many rows the noise of the model counts when the noise of a group is estimated."""
 LEAST_VARIANCE = 1e-8
+"""The variance, relative to that over all rows, of a feature that a group does not use. It keeps covariances
+positive definite."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class FeatureGroups:
         found = use_evidence(squares, n_rows, self.weight_variance, known)
         return found if self.log_odds is None else found + self.log_odds
 
+    @property
+    def freedom(self) -> Array:
+        """Degrees of freedom of a whole row, for every group."""
+        return self.prior_rows + self.members.astype(np.float64) + 2
+
     @cached_property
     def weight_covariance(self) -> Array:
         """Covariance of the weights of a row, given all of its entries."""
@@ -92,6 +97,29 @@ class FeatureGroups:
 
 
 @dataclass(frozen=True)
+class KeptWeights:
+    """What the features of the model say of the kept rows.
+
+    Parameters
+    ----------
+    expected : array, shape (rows, K)
+        Expected weights.
+    squares : array, shape (rows,)
+        Sums of the squares of what the features leave of the rows.
+    """
+
+    expected: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, kept: KeptRows, groups: FeatureGroups) -> KeptWeights:
+        """Return what the features say of some rows."""
+        expected = kept.values @ groups.regression.T
+        residuals = kept.values - expected @ groups.phi
+        return cls(expected, np.einsum("nd,nd->n", residuals, residuals))
+
+
+@dataclass(frozen=True)
 class _GroupOfWeights:
     """What the rows of a group say of their weights: the mean of a row, and its covariance in parts."""
 
@@ -102,15 +130,18 @@ class _GroupOfWeights:
 
 
 def feature_rows(
-    kept: KeptRows, weights: Array, queries: Queries, nearest: NDArray[np.int32], groups: FeatureGroups
+    kept: KeptRows,
+    weights: KeptWeights,
+    queries: Queries,
+    nearest: NDArray[np.int32],
+    groups: FeatureGroups,
 ) -> StudentRows:
     """Return what the groups of every query, the first rows of `nearest`, predict for it.
 
     Parameters
     ----------
     kept : KeptRows
-    weights : array, shape (rows, K)
-        Expected weights of the kept rows.
+    weights : KeptWeights
     queries : Queries
     nearest : int32 array, shape (queries, members)
     groups : FeatureGroups
@@ -122,21 +153,25 @@ def feature_rows(
     >>> groups = FeatureGroups(np.ones((1, 5)), np.ones(1), 100.0, np.array([50], np.int32))
     >>> kept = KeptRows(values, np.zeros_like(values))
     >>> queries = Queries.of(np.array([[1.0, 1.0, 1.0, 0.0, 0.0]]), np.array([[True] * 3 + [False] * 2]))
-    >>> found = feature_rows(kept, values @ groups.regression.T, queries, np.arange(50)[None], groups)
+    >>> weights = KeptWeights.of(kept, groups)
+    >>> found = feature_rows(kept, weights, queries, np.arange(50)[None], groups)
     >>> found.mean.round()[0, 0].tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
     shape = len(groups.members), len(queries)
     mean, square_scale = np.zeros((2, *shape, queries.values.shape[1]), np.float32)
     sums = np.zeros((3, *shape))
-    residuals = kept.values - weights @ groups.phi
-    squares = np.einsum("nd,nd->n", residuals, residuals)
     for q in range(len(queries)):
         values, observed = queries.values[q].astype(np.float64), queries.observed[q].astype(bool)
         scored = queries.scored[q].astype(bool) & ~observed
         products = [groups.phi[:, o] @ groups.phi[:, o].T for o in (observed, scored)]
         rows = nearest[q]
-        like, variance, own, left = kept.values[rows], kept.variance[rows], weights[rows], squares[rows]
+        like, variance, own, left = (
+            kept.values[rows],
+            kept.variance[rows],
+            weights.expected[rows],
+            weights.squares[rows],
+        )
         for c, size in enumerate(groups.members):
             switched = bool(groups.switched) and groups.switched[c]
             group = _group_of(
@@ -146,8 +181,7 @@ def feature_rows(
             mean[c, q, ~observed], square_scale[c, q, ~observed], sums[:, c, q] = _predicted(
                 group, values - group.mean, observed, scored, products, groups, int(size)
             )
-    own = groups.prior_rows + groups.members.astype(np.float64) + 2
-    return StudentRows.of_sums(own, queries, mean, square_scale, sums)
+    return StudentRows.of_sums(groups.freedom, queries, mean, square_scale, sums)
 
 
 def _predicted(

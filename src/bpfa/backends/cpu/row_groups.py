@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
+from bpfa._support.threads import one_blas_thread
 from bpfa.backends.cpu import _groups
+from bpfa.backends.feature_rows import FeatureRows, predict_in_blocks
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
+from bpfa.model.row_features import FeatureGroups, KeptWeights
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
 __all__ = ["CpuRowGroups"]
+
+# How many numbers the largest array of a block of groups that use features may have: what fits in a cache.
+BLOCK_NUMBERS = 2**19
 
 
 class CpuRowGroups(RowGroupKernels):
@@ -68,6 +76,20 @@ class CpuRowGroups(RowGroupKernels):
         )
         own = groups.prior_rows.astype(np.float64) + groups.members + 2
         return StudentRows.of_sums(own, queries, mean, square_scale, sums)
+
+    def feature_rows(
+        self,
+        kept: KeptRows,
+        weights: KeptWeights,
+        queries: Queries,
+        nearest: NDArray[np.int32],
+        groups: FeatureGroups,
+        n_threads: int = 1,
+    ) -> StudentRows:
+        """Return what the groups that use the features of the model predict; see `RowGroupKernels`."""
+        predict = FeatureRows(np, kept, weights, groups)
+        with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+            return predict_in_blocks(predict, queries, nearest, groups, BLOCK_NUMBERS, pool.map)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
         """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from bpfa.backends.cpu.row_groups import CpuRowGroups
 from bpfa.backends.cuda.runtime import CurrentDevice, cupy_module, kernel, launch, on_device
+from bpfa.backends.feature_rows import FeatureRows, predict_in_blocks
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE
+from bpfa.model.row_features import FeatureGroups, KeptWeights
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows
 from bpfa.model.row_kinds import RowKinds, log_shares, observed_log_density
 
@@ -19,6 +21,8 @@ __all__ = ["CudaRowGroups"]
 THREADS, BLOCKS = 128, 8
 # How many distances are sorted at a time, and of how many rows; a grid has at most 2^16 - 1 blocks for them.
 MOST_KEYS, MOST_QUERIES = 2**25, 2**15
+# How many numbers the largest array of a block of groups that use features may have.
+MOST_NUMBERS = 2**26
 
 
 class CudaRowGroups(CpuRowGroups):
@@ -78,6 +82,20 @@ class CudaRowGroups(CpuRowGroups):
             found = mean.get(), square_scale.get(), sums.get()
         own = groups.prior_rows.astype(np.float64) + groups.members + 2
         return StudentRows.of_sums(own, queries, *found)
+
+    def feature_rows(
+        self,
+        kept: KeptRows,
+        weights: KeptWeights,
+        queries: Queries,
+        nearest: NDArray[np.int32],
+        groups: FeatureGroups,
+        n_threads: int = 1,
+    ) -> StudentRows:
+        """Return what the groups that use the features of the model predict; see `RowGroupKernels`."""
+        with on_device(self.device):
+            predict = FeatureRows(cupy_module(), kept, weights, groups)
+            return predict_in_blocks(predict, queries, nearest, groups, MOST_NUMBERS)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
         """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""

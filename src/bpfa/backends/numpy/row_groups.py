@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
+from bpfa.model.row_features import FeatureGroups, KeptWeights, feature_rows
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentRows, student_log_density
 from bpfa.model.row_kinds import RowKinds, log_shares
 
@@ -75,6 +76,18 @@ class NumpyRowGroups(RowGroupKernels):
                     queries.scored[q].astype(bool),
                 )
         return StudentRows(mean, square_scale, freedom, log_density)
+
+    def feature_rows(
+        self,
+        kept: KeptRows,
+        weights: KeptWeights,
+        queries: Queries,
+        nearest: NDArray[np.int32],
+        groups: FeatureGroups,
+        n_threads: int = 1,
+    ) -> StudentRows:
+        """Return what the groups that use the features of the model predict; see `RowGroupKernels`."""
+        return feature_rows(kept, weights, queries, nearest, groups)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
         """Return what every kind of rows predicts for every query; see `RowGroupKernels`."""

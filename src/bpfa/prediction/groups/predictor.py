@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bpfa._support.checks import Array
 from bpfa.backends.row_groups import RowGroupKernels
 from bpfa.data import Batch
-from bpfa.model.row_features import FeatureGroups, feature_rows
+from bpfa.model.row_features import FeatureGroups, KeptWeights
 from bpfa.model.row_groups import KeptRows, Queries, RowGroups, StudentMixture, StudentRows
 from bpfa.model.row_kinds import RowKinds
 from bpfa.model.row_switches import log_odds_of_use, sums_of_squares
@@ -83,7 +83,7 @@ class GroupPredictor:
             covariance, np.array(mixture.members, np.int32), np.array(mixture.prior_rows, np.float32)
         )
         if features is not None and kept is not None and mixture.feature_members:
-            self._kept_weights = kept.values @ features.regression.T
+            self._kept_weights = KeptWeights.of(kept, features)
             self._features = self._with_odds(
                 replace(
                     features,
@@ -103,7 +103,7 @@ class GroupPredictor:
         rows = Queries.of(kept.values[some], kept.variance[some] == 0)
         nearest = self._kernels.nearest_rows(kept, rows, sizes, self._n_threads)
         added = kept.variance.astype(np.float64) @ (groups.regression**2).T
-        squares = sums_of_squares(self._kept_weights, added, nearest, sizes)
+        squares = sums_of_squares(self._kept_weights.expected, added, nearest, sizes)
         evidence = groups.uses(squares, sizes.astype(np.float64)[:, None, None])
         log_odds = log_odds_of_use(evidence.reshape(-1, evidence.shape[-1]), groups.priors)
         return replace(groups, log_odds=log_odds)
@@ -142,7 +142,10 @@ class GroupPredictor:
                 parts.append(kernels.student_rows(self._kept, queries, nearest, self._groups, n_threads))
             if self.mixture.feature_members:
                 assert self._features is not None
-                parts.append(feature_rows(self._kept, self._kept_weights, queries, nearest, self._features))
+                found = kernels.feature_rows(
+                    self._kept, self._kept_weights, queries, nearest, self._features, n_threads
+                )
+                parts.append(found)
         parts += [kernels.kind_rows(kinds, queries, n_threads) for kinds in self._kinds]
         return tuple(parts)
 

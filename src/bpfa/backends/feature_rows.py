@@ -1,0 +1,225 @@
+"""Groups that use the features of the model, for many rows at a time (docs/math.md section 23).
+
+What `bpfa.model.row_features` computes for one group after another is computed here for a block of rows at
+once, by products and factorisations of stacked matrices. Their library may be NumPy or CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpfa.model.row_features import LEAST_VARIANCE, NOISE_ROWS, FeatureGroups, KeptWeights
+from bpfa.model.row_groups import KeptRows, Queries, StudentRows
+
+__all__ = ["FeatureRows", "predict_in_blocks"]
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over the rows of a group of every query."""
+
+    values: Any
+    """Queries x D."""
+    weights: Any
+    """Queries x K."""
+    products: Any
+    """Products of the weights, queries x K x K."""
+    variance: Any
+    """Variances of the entries that are missing, queries x D."""
+    n_missing: Any
+    squares: Any
+    """Of what the features leave of the rows; one number for each query, as n_missing."""
+
+    def __add__(self, more: _Sums) -> _Sums:
+        return _Sums(*(mine + its for mine, its in zip(self.parts, more.parts, strict=True)))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.values, self.weights, self.products, self.variance, self.n_missing, self.squares
+
+
+@dataclass(frozen=True)
+class _Normal:
+    """The normal distribution that the groups of all queries give to a row."""
+
+    mean: Any
+    """Queries x D."""
+    precision: Any
+    """Of the weights, queries x K x K."""
+    noise: Any
+    """Precision of the noise, one number for each query."""
+
+
+class FeatureRows:
+    """Predicts rows by groups that use the features of the model.
+
+    Parameters
+    ----------
+    xp : module
+        numpy or cupy, where the arrays of the group are placed once.
+    kept : KeptRows
+    weights : KeptWeights
+    groups : FeatureGroups
+    """
+
+    def __init__(self, xp: ModuleType, kept: KeptRows, weights: KeptWeights, groups: FeatureGroups) -> None:
+        self._xp, self._groups = xp, groups
+        self._values, self._variance = xp.asarray(kept.values), xp.asarray(kept.variance)
+        self._weights, self._squares = xp.asarray(weights.expected), xp.asarray(weights.squares)
+        self._some_missing = bool(kept.variance.any())
+        self._phi, self._regression = xp.asarray(groups.phi), xp.asarray(groups.regression)
+
+    def __call__(self, queries: Queries, nearest: NDArray[np.int32]) -> tuple[Any, Any, Any]:
+        """Return locations, squared scales and the three sums of densities, as kernels do.
+
+        Parameters
+        ----------
+        queries : Queries
+        nearest : int32 array, shape (queries, members)
+
+        Returns
+        -------
+        mean, square_scale : arrays, shape (groups, queries, D)
+        sums : array, shape (3, groups, queries)
+        """
+        xp, groups = self._xp, self._groups
+        values = xp.asarray(queries.values).astype(np.float64)
+        observed = xp.asarray(queries.observed) != 0
+        scored = (xp.asarray(queries.scored) != 0) & ~observed
+        shown = [(self._phi * known[:, None, :]) @ self._phi.T for known in (observed, scored)]
+        shape = len(groups.members), *values.shape
+        mean, square_scale = xp.empty((2, *shape), dtype=np.float32)
+        sums = xp.empty((3, *shape[:2]))
+        rows, total, before = xp.asarray(nearest), None, 0
+        for size in np.unique(groups.members):
+            # The rows of a small group are the first ones of a larger group.
+            more = self._sums(rows[:, before:size])
+            total, before = (more if total is None else total + more), int(size)
+            for c in np.flatnonzero(groups.members == size):
+                switched = bool(groups.switched) and groups.switched[c]
+                group = self._normal(total, int(size), switched=switched)
+                location, scale, sums[:, c] = self._predicted(
+                    group, values, observed, scored, shown, int(size)
+                )
+                mean[c] = xp.where(observed, values, location)
+                square_scale[c] = xp.where(observed, 0.0, scale)
+        return mean, square_scale, sums
+
+    def _sums(self, rows: Any) -> _Sums:
+        """Return sums over some rows of every query, whose numbers are `rows`, queries x members."""
+        weights, variance = self._weights[rows], self._variance[rows]
+        return _Sums(
+            self._values[rows].sum(axis=1, dtype=np.float64),
+            weights.sum(axis=1),
+            weights.swapaxes(1, 2) @ weights,
+            variance.sum(axis=1, dtype=np.float64),
+            (variance != 0).sum(axis=(1, 2)),
+            self._squares[rows].sum(axis=1),
+        )
+
+    def _normal(self, sums: _Sums, size: int, *, switched: bool) -> _Normal:
+        """Return what the groups of one size say of a row."""
+        xp, groups = self._xp, self._groups
+        n_columns, prior = self._phi.shape[1], xp.asarray(groups.weight_variance)
+        known = xp.asarray(groups.weight_covariance)
+        mean, center = sums.values / size, sums.weights / size
+        scatter = sums.products - size * center[:, :, None] * center[:, None, :]
+        # The weights are known up to the entries that are missing, and up to noise.
+        if self._some_missing:
+            scatter += (self._regression * sums.variance[:, None, :]) @ self._regression.T
+        squares = xp.diagonal(scatter, axis1=1, axis2=2)
+        used = self._used(squares, size) if switched else None
+        covariance = scatter + size * known + groups.prior_rows * xp.diag(prior)
+        covariance /= size + groups.prior_rows
+        if used is not None:
+            covariance = xp.where(used[:, :, None] & used[:, None, :], covariance, 0.0)
+            unused = xp.where(used, 0.0, LEAST_VARIANCE * prior)
+            covariance += unused[:, :, None] * xp.eye(len(prior))
+        left = mean - center @ self._phi
+        residual = sums.squares - size * (left**2).sum(axis=1) + sums.n_missing / groups.g_o
+        residual += size * groups.signal_variance + NOISE_ROWS * n_columns / groups.g_o
+        precision = xp.linalg.inv(covariance)
+        symmetric = (precision + precision.swapaxes(1, 2)) / 2
+        return _Normal(mean, symmetric, (size + NOISE_ROWS) * n_columns / residual)
+
+    def _used(self, squares: Any, size: int) -> Any:
+        """Return which features the groups use, queries x K; their evidence is computed on the host."""
+        return self._xp.asarray(self._groups.uses(_on_host(squares), size) > 0)
+
+    def _predicted(
+        self, group: _Normal, values: Any, observed: Any, scored: Any, shown: list[Any], size: int
+    ) -> tuple[Any, Any, Any]:
+        """Return location and squared scale of all entries, and the three sums of densities."""
+        xp, wider, freedom = self._xp, (size + 1) / size, self._groups.prior_rows + size + 2
+        noise, deviation = group.noise, values - group.mean
+        root, inverse = self._factor(group, shown[0])
+        distance, expected = self._distance(inverse, deviation * observed, noise)
+        seen = freedom + distance / wider
+        spread = ((inverse @ self._phi) ** 2).sum(axis=1) + 1 / noise[:, None]
+        location = group.mean + expected @ self._phi
+        square_scale = wider * spread * (seen / (freedom + observed.sum(axis=1)))[:, None]
+        both, log_diagonal = seen, xp.zeros(len(values))
+        if bool(scored.any()):
+            whole, inverse = self._factor(group, shown[0] + shown[1])
+            distance, _ = self._distance(inverse, deviation * (observed | scored), noise)
+            both = freedom + distance / wider
+            logs = [xp.log(xp.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) for factor in (whole, root)]
+            log_diagonal = logs[0] - logs[1] + scored.sum(axis=1) / 2 * xp.log(wider / noise)
+        return location, square_scale, xp.stack([seen, both, log_diagonal])
+
+    def _factor(self, group: _Normal, shown: Any) -> tuple[Any, Any]:
+        """Return Cholesky factors of the precisions of the weights given entries, and their inverses."""
+        root = self._xp.linalg.cholesky(group.precision + group.noise[:, None, None] * shown)
+        return root, self._xp.linalg.inv(root)
+
+    def _distance(self, inverse: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
+        """Return squared distances of known entries from the mean, and the expected weights given them."""
+        pull = inverse @ (noise[:, None] * (deviation @ self._phi.T))[:, :, None]
+        expected = (inverse.swapaxes(1, 2) @ pull)[:, :, 0]
+        return noise * (deviation**2).sum(axis=1) - (pull[:, :, 0] ** 2).sum(axis=1), expected
+
+
+def predict_in_blocks(
+    predict: FeatureRows,
+    queries: Queries,
+    nearest: NDArray[np.int32],
+    groups: FeatureGroups,
+    block_numbers: int,
+    run: Callable[[Callable[[int], None], Iterable[int]], Iterable[None]] = map,
+) -> StudentRows:
+    """Return what the groups of every query predict for it, computed for one block of queries after another.
+
+    Parameters
+    ----------
+    predict : FeatureRows
+    queries : Queries
+    nearest : int32 array, shape (queries, members)
+    groups : FeatureGroups
+    block_numbers : int
+        How many numbers the largest array of a block may have. Results do not depend on it.
+    run : callable
+        Applies a function to every block: `map`, or that of a pool of threads.
+    """
+    n_columns = queries.values.shape[1]
+    step = max(1, block_numbers // (int(groups.members[-1]) * max(n_columns, len(groups.phi))))
+    mean, square_scale = np.empty((2, len(groups.members), len(queries), n_columns), np.float32)
+    sums = np.empty((3, len(groups.members), len(queries)))
+
+    def fill(start: int) -> None:
+        part = slice(start, start + step)
+        found = map(_on_host, predict(queries.part(start, start + step), nearest[part]))
+        mean[:, part], square_scale[:, part], sums[:, :, part] = found
+
+    for _ in run(fill, range(0, len(queries), step)):
+        pass
+    return StudentRows.of_sums(groups.freedom, queries, mean, square_scale, sums)
+
+
+def _on_host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else array
