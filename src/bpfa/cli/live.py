@@ -21,6 +21,7 @@ from bpfa.cli.messages import Messenger
 from bpfa.cli.options import LIVE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.images.files import Picture, check_target, read_image, read_mask, write_image
+from bpfa.report.truth import Comparison
 
 __all__ = ["live"]
 
@@ -99,7 +100,7 @@ class _Shown:
     def add(self, result: Any, frame: Any) -> None:
         """Keep a frame and show it."""
         if frame.truth is not None and result.missing.any():
-            self.psnrs.append(bpfa.psnr(frame.truth, result.image, result.missing))
+            self.psnrs.append(Comparison.of(result, frame.truth).psnr(result.image))
         self.images.append(np.array(result.image))
         if self.given["std"] is not None:
             self.stds.append(np.array(result.std, dtype=np.float32))
