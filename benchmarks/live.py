@@ -205,10 +205,8 @@ def main() -> None:
     parts = PARTS if given.only is None else (given.only,)
     for size in given.sizes:
         for dose in given.doses:
-            row, stored = (
-                Row(size, dose, options, again=given.again),
-                rows.setdefault(name_of(size, dose), {}),
-            )
+            row = Row(size, dose, options, again=given.again)
+            stored = rows.setdefault(name_of(size, dose), {})
             for part in parts:
                 if part in stored and not given.again:
                     continue

@@ -10,7 +10,7 @@ SER_TYPES = {"<u2": 2, "<i4": 6, "<f4": 7, "<f8": 8}
 
 
 def dm3(path, values, units, spectrum_image=False):
-    """Write an image, or a spectrum image whose first axis is that of the energies, as DigitalMicrograph does."""
+    """Write an image, or a spectrum image whose first axis is that of the energies."""
     code, kind = DM3_TYPES[values.dtype.str]
     dimension = {
         f"#{axis}": {"Origin": 0.0, "Scale": 0.5, "Units": unit} for axis, unit in enumerate(reversed(units))
@@ -61,17 +61,10 @@ def ser(path, values):
     """Write a spectrum image, scan x energy, or a stack of images, as FEI's TIA does."""
     scanned = values.shape[:-1] if values.ndim == 3 and values.shape[-1] > 16 else values.shape[:1]
     n, n_axes = int(np.prod(scanned)), values.ndim - len(scanned)
-    head = struct.pack(
-        "<3hiiiiii", 0x4949, 0x0197, 0x0210, 0x411E + 2 * n_axes, 0x4152, n, n, 0, len(scanned)
-    )
+    kind = 0x411E + 2 * n_axes
+    head = struct.pack("<3h6i", 0x4949, 0x0197, 0x0210, kind, 0x4152, n, n, 0, len(scanned))
     for size in scanned:
-        head += (
-            struct.pack("<iddi", size, 0.0, 0.5, 0)
-            + struct.pack("<i", 1)
-            + b"x"
-            + struct.pack("<i", 1)
-            + b"m"
-        )
+        head += struct.pack("<iddii1si1s", size, 0.0, 0.5, 0, 1, b"x", 1, b"m")
     # The place of the array of places, which follows the head, is in bytes 22 to 25.
     head = head[:22] + struct.pack("<i", len(head)) + head[26:]
     elements = []

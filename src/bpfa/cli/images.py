@@ -120,7 +120,7 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
 def _restored(
     restore: Callable[..., Any], picture: Picture, missing: NDArray[np.bool_], settings: dict[str, Any]
 ) -> Any:
-    """Restore a picture; the spectra of a scan with many channels are restored in components, as signals are."""
+    """Restore a picture; a scan with many channels is restored in components, as signals are."""
     axes = picture.values.ndim, picture.channel_axis
     if not picture.is_scan or picture.n_channels <= MOST_CHANNELS or axes != (3, 2):
         return restore(picture.values, missing, **settings)

@@ -69,7 +69,7 @@ class CpuBackend(Backend):
         n_threads: int = 1,
         verbose: int = 0,
     ) -> Restored | None:
-        """Predict all patches and average them in compiled code, if z is drawn given a draw of the globals."""
+        """Predict and average all patches in compiled code, if z is drawn given a draw of the globals."""
         if not (isinstance(algorithm.local, Gibbs) and algorithm.view == "sampled"):
             return None
         return restore_patches(

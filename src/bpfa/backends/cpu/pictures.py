@@ -56,7 +56,8 @@ def restore_patches(
     >>> from bpfa.inference.starts import random_posterior
     >>> picture = np.random.default_rng(0).normal(size=(1, 6, 5, 1))
     >>> rows = PatchRows(picture, picture > 0, (3, 3))
-    >>> found = restore_patches(rows, random_posterior(rows, 4, seed=0), Gibbs(burn_in=5), n_draws=2, n_samples=1,
+    >>> posterior, local = random_posterior(rows, 4, seed=0), Gibbs(burn_in=5)
+    >>> found = restore_patches(rows, posterior, local, n_draws=2, n_samples=1,
     ...                         stream=Stream.from_seed(0), n_threads=1)
     >>> found.mean.shape
     (1, 6, 5, 1)

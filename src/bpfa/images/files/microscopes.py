@@ -64,7 +64,7 @@ class _Signal:
         self.data, self.axes = data, axes
 
     def to_signal1D(self, optimize: bool = True) -> _Signal:
-        """Return the signal with its first axis, that of the energies, as the last one; all others were scanned."""
+        """Return the signal with its first axis, the energies, as the last one; all others were scanned."""
         energy, *others = self.axes
         axes = [*({**axis, "navigate": True} for axis in others), {**energy, "navigate": False}]
         return _Signal(np.ascontiguousarray(np.moveaxis(self.data, 0, -1)), axes).numbered()

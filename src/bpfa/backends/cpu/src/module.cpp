@@ -156,21 +156,21 @@ void predict_patches(int method, In<double, 2> phi, In<double, 2> v, In<double, 
           "burn_in, n_samples: expected at most 65535 sweeps");
   const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
   const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, 1, burn_in, n_samples, 0, 0};
-  const bpfa::Patches<Real> patches{static_cast<std::int64_t>(N), values.data(), data_or_null(observed),
-                                    first.data(),                 offsets.data(), ids.data()};
+  const bpfa::Patches<Real> patches{
+      static_cast<std::int64_t>(N), values.data(), data_or_null(observed), first.data(), offsets.data(), ids.data()};
   bool finished;
   {
     nb::gil_scoped_release release;
-    finished = bpfa::predict_patches<Real>(view, settings, patches, n_before,
-                                           {mean.data(), squares.data(), informed.data()}, n_threads, instruction_set,
-                                           no_signal);
+    finished =
+        bpfa::predict_patches<Real>(view, settings, patches, n_before, {mean.data(), squares.data(), informed.data()},
+                                    n_threads, instruction_set, no_signal);
   }
   if (!finished) throw nb::python_error();
 }
 
 template <class Real>
-void fold_patches(In<std::int64_t, 1> y, In<std::int64_t, 1> x, int patch_height, int patch_width,
-                  Out<Real, 2> mean, Out<Real, 2> squares, Out<std::uint8_t, 1> informed, int n_predictions, double noise,
+void fold_patches(In<std::int64_t, 1> y, In<std::int64_t, 1> x, int patch_height, int patch_width, Out<Real, 2> mean,
+                  Out<Real, 2> squares, Out<std::uint8_t, 1> informed, int n_predictions, double noise,
                   double empty_weight, Out<double, 3> weight, Out<double, 3> first, Out<double, 3> second,
                   Out<std::uint8_t, 3> any_informed, int n_threads) {
   const std::size_t n = y.shape(0) * x.shape(0), height = weight.shape(0), width = weight.shape(1),
@@ -190,9 +190,9 @@ void fold_patches(In<std::int64_t, 1> y, In<std::int64_t, 1> x, int patch_height
     require(x.data()[i] >= 0 && x.data()[i] + patch_width <= static_cast<std::int64_t>(width),
             "x: expected numbers inside of the picture");
   require(n_predictions >= 2, "n_predictions: expected at least 2");
-  const bpfa::Strip strip{static_cast<int>(y.shape(0)), static_cast<int>(x.shape(0)), y.data(),
-                          x.data(),                     patch_height,                 patch_width,
-                          static_cast<int>(width),      static_cast<int>(n_channels)};
+  const bpfa::Strip strip{
+      static_cast<int>(y.shape(0)), static_cast<int>(x.shape(0)), y.data(), x.data(), patch_height, patch_width,
+      static_cast<int>(width),      static_cast<int>(n_channels)};
   nb::gil_scoped_release release;
   bpfa::fold_patches<Real>(strip, {mean.data(), squares.data(), informed.data()}, n_predictions, noise, empty_weight,
                            {weight.data(), first.data(), second.data(), any_informed.data()}, n_threads);

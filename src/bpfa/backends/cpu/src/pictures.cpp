@@ -110,8 +110,8 @@ bool predict_patches(const View& view, const Settings& settings, const Patches<R
     const std::int64_t first = task * kPatches;
     const int n = static_cast<int>(std::min<std::int64_t>(kPatches, patches.n - first));
     gather(patches, first, n, D, work.values.get(), work.observed.get(), out.informed + first);
-    const Rows<Real> rows{n, work.values.get(), complete ? nullptr : work.observed.get(), patches.ids + first, nullptr,
-                          nullptr};
+    const Rows<Real> rows{
+        n, work.values.get(), complete ? nullptr : work.observed.get(), patches.ids + first, nullptr, nullptr};
     const Chunk<Real> chunk = work.chunk();
     kernels.rows(g, settings, rows, 0, n, chunk, 0, RowOutput<Real>{}, work.scratch.get());
     kernels.add_predictions(g, settings.n_samples, chunk, n, n_before, out.mean + first * D, out.squares + first * D);
