@@ -31,9 +31,9 @@ __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 # Training steps with each frame, and their least size, if the user does not choose.
 LEARN, FORGETTING = 8, 0.1
 # Draws from the posterior behind a frame, samples of each patch under each of them, and sweeps before the
-# first sample. A picture has more of them, but nobody waits for it. On the CPU a further sample costs as much
-# as several sweeps; a GPU hardly notices it.
-CHAINS = {"n_draws": 2, "patch_samples": 1, "patch_burn_in": 11}
+# first sample. A picture has more of them, but nobody waits for it. On the CPU a frame takes about as long as
+# all its sweeps.
+CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
 CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
 # Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
 # memory of a processor.
