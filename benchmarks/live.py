@@ -200,24 +200,36 @@ def main() -> None:
     if device == "cpu":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         options["n_jobs"] = 2
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    rows = results.get(device, {}).get("rows", {})
+    described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
     parts = PARTS if given.only is None else (given.only,)
     for size in given.sizes:
         for dose in given.doses:
-            row = Row(size, dose, options, again=given.again)
-            stored = rows.setdefault(name_of(size, dose), {})
+            name, row = name_of(size, dose), Row(size, dose, options, again=given.again)
             for part in parts:
-                if part in stored and not given.again:
+                if part in stored_rows(device).get(name, {}) and not given.again:
                     continue
                 if time.monotonic() - began > 60 * given.minutes:
                     print("The time is up; the same command goes on here.")
                     return
-                stored[part] = getattr(row, part)()
-                described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
-                results[device] = {"machine": described, "rows": rows}
-                write_results(RESULTS, results)
-                print(device, name_of(size, dose), *_times(stored), *_scores(stored), sep="  ", flush=True)
+                found = store(device, described, name, part, getattr(row, part)())
+                print(device, name, *_times(found), *_scores(found), sep="  ", flush=True)
+
+
+def stored_rows(device: str) -> dict[str, dict[str, Any]]:
+    """Return what is stored of a device."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found: dict[str, dict[str, Any]] = results.get(device, {}).get("rows", {})
+    return found
+
+
+def store(device: str, described: str, name: str, part: str, found: Any) -> dict[str, Any]:
+    """Add a part of a row to the results, and return the row; another run may have added to them since."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows = stored_rows(device)
+    row = rows.setdefault(name, {}) | {part: found}
+    results[device] = {"machine": described, "rows": rows | {name: row}}
+    write_results(RESULTS, results)
+    return row
 
 
 if __name__ == "__main__":
