@@ -1,12 +1,16 @@
 """Frames of a live scan, one after another: `python -m benchmarks.live`.
 
 A `FrameRestorer` restores frames of which a tenth, a fifth or half of the pixels are scanned, with another
-random mask each: of a still scene, of one that drifts by a pixel a frame, and of one that changes after ten
-frames. Scenes are pictures of scikit-image, mirrored at their borders where a frame is larger. For each size
-and dose it prints how long a frame takes with a kept dictionary and while learning, and how far the frames
-are from a fit from nothing to the same frame, with patches of the same size and the usual number of draws.
+random mask each: ten of a still scene, then ten of another scene after a cut, and ten of a scene that drifts
+by a pixel a frame. Scenes are pictures of scikit-image, mirrored at their borders where a frame is larger.
+For each size and dose it prints how long a frame takes with a kept dictionary and while learning, and how far
+the frames are from a fit from nothing to the same frame, with patches of the same size and the usual number
+of draws.
+
 The results are stored by device: run it once with `--device cuda` and once with `--device cpu`, which
-confines itself to two processors.
+confines itself to two processors. What is measured is stored at once, and so is the model of the first frame
+of every row, so that a run that was stopped goes on: `--minutes` stops it by itself, `--only times` and
+`--only scores` measure one half of all rows, and `--again` measures anew what is stored already.
 """
 
 from __future__ import annotations
@@ -33,11 +37,10 @@ RESULTS = SECTIONS["live"].results
 SIZES, DOSES = (256, 512, 1024), (0.1, 0.2, 0.5)
 # Frames of each scene, frames that are timed on a GPU and on the CPU, and frames before these.
 N_FRAMES, N_TIMED, N_TIMED_ON_CPU, N_BEFORE = 10, 20, 5, 3
-# Training steps of the model whose frames are timed, if nothing but times is asked for.
-FEW_STEPS = 60
 KINDS = "still", "drift", "cut"
 SCENES = "camera", "brick"
 """The scene, and the one that follows after a cut."""
+PARTS = "times", "scores"
 
 
 class Frame(NamedTuple):
@@ -60,12 +63,10 @@ def scene(name: str, size: int, shift: int = 0) -> Array:
 
 
 def frames(kind: str, size: int, dose: float) -> Iterator[Frame]:
-    """Yield the frames of a scene that stays, drifts or changes."""
-    n = 2 * N_FRAMES if kind == "cut" else N_FRAMES
-    for number in range(n):
-        name = SCENES[kind == "cut" and number >= N_FRAMES]
-        truth = scene(name, size, number if kind == "drift" else 0)
-        yield Frame(truth, masks.random((size, size), dose, seed=number))
+    """Yield the frames of a scene that stays, of one that drifts, or of the other one after a cut."""
+    for number in range(N_FRAMES):
+        truth = scene(SCENES[kind == "cut"], size, number if kind == "drift" else 0)
+        yield Frame(truth, masks.random((size, size), dose, seed=number + N_FRAMES * (kind == "cut")))
 
 
 def quality(frame: Frame, result: ImageResult) -> dict[str, float]:
@@ -76,68 +77,98 @@ def quality(frame: Frame, result: ImageResult) -> dict[str, float]:
     return {"psnr": psnr(frame.truth, result.image, missing), "covered": covered}
 
 
-def milliseconds(model: BPFA, size: int, dose: float, options: dict[str, Any], **own: Any) -> list[float]:
-    """Return how long each of some frames took, sorted, after a few that warm up."""
-    restorer = FrameRestorer(model, **own, **options)
-    scanned = list(frames("still", size, dose))
-    found = []
-    n_timed = N_TIMED_ON_CPU if options["device"] == "cpu" else N_TIMED
-    for number in range(n_timed + N_BEFORE):
-        frame = scanned[number % len(scanned)]
-        began = time.perf_counter()
-        restorer.restore(frame.truth, frame.scan.missing)
-        found.append(1e3 * (time.perf_counter() - began))
-    return sorted(found[N_BEFORE:])
+class Row:
+    """The measurements of frames of one size and dose.
 
+    All of them begin with the model of the first frame, which is fitted once and kept in a file.
+    """
 
-def timed(size: int, dose: float, options: dict[str, Any]) -> dict[str, Any]:
-    """Return times of frames of one size and dose."""
-    first = next(frames("still", size, dose))
-    restorer = FrameRestorer(random_state=0, max_steps=FEW_STEPS, **options)
-    model = restorer.restore(first.truth, first.scan).model
-    return {
-        "kept": milliseconds(model, size, dose, options, learn=0),
-        "learning": milliseconds(model, size, dose, options),
-    }
+    def __init__(self, size: int, dose: float, options: dict[str, Any], *, again: bool) -> None:
+        self.size, self.dose, self.options = size, dose, options
+        self.path = RESULTS.parent / "live" / f"{options['device']}-{size}-{round(100 * dose)}.bpfa"
+        if again:
+            self.path.unlink(missing_ok=True)
 
+    def model(self) -> BPFA:
+        """Return the model of the first frame of a still scene."""
+        if not self.path.exists():
+            first = next(frames("still", self.size, self.dose))
+            result = FrameRestorer(random_state=0, **self.options).restore(first.truth, first.scan)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            result.model.save(self.path)
+        return BPFA.load(self.path)
 
-def measured(size: int, dose: float, options: dict[str, Any]) -> dict[str, Any]:
-    """Return times and qualities of frames of one size and dose."""
-    found: dict[str, Any] = {}
-    for kind in KINDS:
-        restorer = FrameRestorer(random_state=0, **options)
-        course = []
-        for frame in frames(kind, size, dose):
-            result = restorer.restore(frame.truth, frame.scan)
-            course.append(quality(frame, result))
-            if "kept" not in found and kind == "still":
-                model = result.model
-                found["kept"] = milliseconds(model, size, dose, options, learn=0)
-                found["learning"] = milliseconds(model, size, dose, options)
-        patch_size = result.patch_size
-        new = inpaint(frame.truth, frame.scan, patch_size=patch_size, refine=None, random_state=0, **options)
-        found[kind] = {"frames": course, "new": quality(frame, new), "patch_size": patch_size[0]}
-        found[kind]["n_changes"] = restorer.n_changes
-    return found
+    def times(self) -> dict[str, list[float]]:
+        """Return how many milliseconds some frames took, sorted."""
+        return {"kept": self._milliseconds(learn=0), "learning": self._milliseconds()}
+
+    def _milliseconds(self, **own: Any) -> list[float]:
+        restorer = FrameRestorer(self.model(), **own, **self.options)
+        scanned = list(frames("still", self.size, self.dose))
+        found = []
+        n_timed = N_TIMED_ON_CPU if self.options["device"] == "cpu" else N_TIMED
+        for number in range(n_timed + N_BEFORE):
+            frame = scanned[number % len(scanned)]
+            began = time.perf_counter()
+            restorer.restore(frame.truth, frame.scan.missing)
+            found.append(1e3 * (time.perf_counter() - began))
+        return sorted(found[N_BEFORE:])
+
+    def scores(self) -> dict[str, Any]:
+        """Return the qualities of all frames, and of fits from nothing to the last frame of each scene."""
+        found: dict[str, Any] = {}
+        restorer = FrameRestorer(self.model(), **self.options)
+        for kind in KINDS:
+            # The cut comes after the still scene; the drift begins where that began.
+            own = FrameRestorer(self.model(), **self.options) if kind == "drift" else restorer
+            course = []
+            for frame in frames(kind, self.size, self.dose):
+                result = own.restore(frame.truth, frame.scan)
+                course.append(quality(frame, result))
+            new = inpaint(
+                frame.truth,
+                frame.scan,
+                patch_size=result.patch_size,
+                refine=None,
+                random_state=0,
+                **self.options,
+            )
+            found[kind] = {"frames": course, "new": quality(frame, new), "n_changes": own.n_changes}
+        return found
 
 
 def rows_of(results: dict[str, Any]) -> list[list[str]]:
     """Return a row for each device, size and dose."""
     rows = []
     for device, found in results.items():
-        for key, one in found["cells"].items():
-            times = [f"{np.median(one[name]):.1f}" for name in ("kept", "learning")]
-            if "still" not in one:
-                rows.append([device, *key.split(" at "), *times, "", "", "", ""])
-                continue
-            losses = []
-            for kind in KINDS:
-                last, new = one[kind]["frames"][-1], one[kind]["new"]
-                losses.append(f"{last['psnr']:.2f} ({last['psnr'] - new['psnr']:+.2f})")
-            covered = [frame["covered"] for kind in KINDS for frame in one[kind]["frames"]]
-            shares = f"{100 * min(covered):.1f}-{100 * max(covered):.1f}"
-            rows.append([device, *key.split(" at "), *times, *losses, shares])
+        for size in SIZES:
+            for dose in DOSES:
+                one = found["rows"].get(name_of(size, dose), {})
+                if one:
+                    rows.append([device, *name_of(size, dose).split(" at "), *_times(one), *_scores(one)])
     return rows
+
+
+def _times(row: dict[str, Any]) -> list[str]:
+    times = row.get("times", {})
+    return [f"{np.median(times[name]):.1f}" if times else "" for name in ("kept", "learning")]
+
+
+def _scores(row: dict[str, Any]) -> list[str]:
+    scores = row.get("scores")
+    if scores is None:
+        return [""] * (len(KINDS) + 1)
+    found = []
+    for kind in KINDS:
+        last, new = scores[kind]["frames"][-1], scores[kind]["new"]
+        found.append(f"{last['psnr']:.2f} ({last['psnr'] - new['psnr']:+.2f})")
+    covered = [frame["covered"] for kind in KINDS for frame in scores[kind]["frames"]]
+    return [*found, f"{100 * min(covered):.1f}-{100 * max(covered):.1f}"]
+
+
+def name_of(size: int, dose: float) -> str:
+    """Return the name of a row."""
+    return f"{size} x {size} at {100 * dose:.0f} %"
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -148,30 +179,57 @@ def markdown(results: dict[str, Any]) -> str:
     return f"{table(headings, rows_of(results))}\n\n{machines}."
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--doses", type=float, nargs="+", default=list(DOSES))
-    parser.add_argument("--times", action="store_true", help="measure nothing but times")
-    arguments = parser.parse_args()
-    device = check_device(arguments.device)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES)
+    parser.add_argument("--doses", type=float, nargs="+", default=DOSES, choices=DOSES)
+    parser.add_argument("--only", choices=PARTS, help="measure nothing else")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="begin nothing new after that time")
+    parser.add_argument("--again", action="store_true", help="measure anew what is stored already")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given, began = arguments(), time.monotonic()
+    device = check_device(given.device)
     options: dict[str, Any] = {"device": device}
     if device == "cpu":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         options["n_jobs"] = 2
+    described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
+    parts = PARTS if given.only is None else (given.only,)
+    for size in given.sizes:
+        for dose in given.doses:
+            name, row = name_of(size, dose), Row(size, dose, options, again=given.again)
+            for part in parts:
+                if part in stored_rows(device).get(name, {}) and not given.again:
+                    continue
+                if time.monotonic() - began > 60 * given.minutes:
+                    print("The time is up; the same command goes on here.")
+                    return
+                found = store(device, described, name, part, getattr(row, part)())
+                print(device, name, *_times(found), *_scores(found), sep="  ", flush=True)
+
+
+def stored_rows(device: str) -> dict[str, dict[str, Any]]:
+    """Return what is stored of a device."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    cells = results.get(device, {}).get("cells", {})
-    for size in arguments.sizes:
-        for dose in arguments.doses:
-            measure = timed if arguments.times else measured
-            cells[f"{size} x {size} at {100 * dose:.0f} %"] = measure(size, dose, options)
-            described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
-            results[device] = {"machine": described, "cells": cells}
-            print(*rows_of({device: results[device]})[-1], sep="  ", flush=True)
-            write_results(RESULTS, results)
+    found: dict[str, dict[str, Any]] = results.get(device, {}).get("rows", {})
+    return found
+
+
+def store(device: str, described: str, name: str, part: str, found: Any) -> dict[str, Any]:
+    """Add a part of a row to the results, and return the row; another run may have added to them since."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows = stored_rows(device)
+    row = rows.setdefault(name, {}) | {part: found}
+    results[device] = {"machine": described, "rows": rows | {name: row}}
+    write_results(RESULTS, results)
+    return row
 
 
 if __name__ == "__main__":

@@ -108,6 +108,11 @@ def test_a_stream_goes_on_after_frames_that_cannot_be_restored():
         (picture.astype(np.float32), scan(0)),
         (np.full(SHAPE, np.nan), None),
         (picture, np.zeros(SHAPE, dtype=bool)),
+        (picture, scan(0), "a note"),
+        [[1.0, 2.0], [3.0]],
+        None,
+        np.stack([picture] * 3, axis=-1),
+        (picture, scan(0).missing[:5]),
         (picture, scan(1)),
     ]
     restorer = FrameRestorer(**SMALL)
@@ -123,13 +128,19 @@ def test_a_stream_goes_on_after_frames_that_cannot_be_restored():
         results = list(restorer.stream(one_at_a_time()))
     assert len(results) == 2
     texts = [str(warning.message) for warning in caught]
-    assert len(texts) == 4
+    assert len(texts) == 9
+    assert not any("\n" in text for text in texts)
     assert "shape (20, 44); expected float64 of shape (40, 44)" in texts[0]
     assert "float32" in texts[1]
     assert "every pixel" in texts[2]
     assert "no pixel is missing" in texts[3]
+    assert "a tuple of 3; expected a frame, or a pair" in texts[4]
+    assert "frame: not an array of numbers" in texts[5]
+    assert "object of shape ()" in texts[6]
+    assert "shape (40, 44, 3)" in texts[7]
+    assert "mask: shape (5, 44), expected (40, 44)" in texts[8]
     latency = restorer.latency
-    assert (latency.n_restored, latency.n_skipped, latency.n_refused) == (2, 0, 4)
+    assert (latency.n_restored, latency.n_skipped, latency.n_refused) == (2, 0, 9)
     assert 0 < latency.median <= latency.worst
 
 

@@ -7,6 +7,7 @@ import types
 import h5py
 import numpy as np
 import pytest
+from microscope_writers import dm3, ser
 
 from bpfa.images.files import check_target, microscopes, read_image, write_image
 
@@ -54,6 +55,70 @@ def test_mrc(tmp_path):
     picture = read_image(mrc(tmp_path / "a.mrc", PLANE))
     np.testing.assert_array_equal(picture.values.reshape(4, 5), PLANE)
     assert picture.signal["axes"]
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<i4", "<f4", "<f8"])
+def test_dm3(tmp_path, dtype):
+    plane = PLANE.astype(dtype)
+    picture = read_image(dm3(tmp_path / "a.dm3", plane, ("nm", "nm")))
+    np.testing.assert_array_equal(picture.values, plane)
+    assert picture.values.dtype == dtype
+    assert [axis["units"] for axis in picture.signal["axes"]] == ["nm", "nm"]
+    stack = read_image(dm3(tmp_path / "b.dm3", np.stack([plane] * 3), ("s", "nm", "nm")))
+    assert (stack.stack_axis, stack.values.shape) == (0, (3, 4, 5))
+
+
+def test_the_energies_of_a_dm3_spectrum_image_are_channels(tmp_path):
+    """DigitalMicrograph stores the axis of the energies first."""
+    cube = np.arange(120, dtype="<f4").reshape(6, 4, 5)
+    picture = read_image(dm3(tmp_path / "a.dm3", cube, ("eV", "nm", "um"), spectrum_image=True))
+    np.testing.assert_array_equal(picture.values, np.moveaxis(cube, 0, -1))
+    assert (picture.channel_axis, picture.stack_axis) == (2, None)
+    axes = [(axis["name"], axis["units"], axis["navigate"]) for axis in picture.signal["axes"]]
+    assert axes == [("y", "nm", True), ("x", "um", True), ("Energy loss", "eV", False)]
+    write_image(tmp_path / "b.hspy", picture.values, picture, "done")
+    again = read_image(tmp_path / "b.hspy")
+    np.testing.assert_array_equal(again.values, picture.values)
+    assert again.channel_axis == 2
+
+
+def test_ser(tmp_path):
+    cube = np.arange(400, dtype="<f4").reshape(4, 5, 20)
+    picture = read_image(ser(tmp_path / "a.ser", cube))
+    np.testing.assert_array_equal(picture.values, cube)
+    assert (picture.channel_axis, picture.stack_axis) == (2, None)
+    stack = np.arange(90, dtype="<u2").reshape(3, 5, 6)
+    picture = read_image(ser(tmp_path / "b.ser", stack))
+    np.testing.assert_array_equal(picture.values, stack)
+    assert (picture.channel_axis, picture.stack_axis) == (None, 0)
+
+
+def test_emd(tmp_path):
+    """A file as the NCEM defines it."""
+    with h5py.File(tmp_path / "a.emd", "w") as file:
+        file.attrs.update({"version_major": 0, "version_minor": 2})
+        group = file.create_group("data/a picture")
+        group.attrs["emd_group_type"] = 1
+        group["data"] = PLANE
+        for axis, n in enumerate(PLANE.shape, start=1):
+            group[f"dim{axis}"] = 0.5 * np.arange(n)
+            group[f"dim{axis}"].attrs.update({"name": "yx"[axis - 1], "units": "[n_m]"})
+    picture = read_image(tmp_path / "a.emd")
+    assert sorted(picture.values.shape) == [4, 5]
+    np.testing.assert_array_equal(np.sort(picture.values, axis=None), np.sort(PLANE, axis=None))
+    assert {axis["scale"] for axis in picture.signal["axes"]} == {0.5}
+
+
+def test_the_pixels_of_a_detector_are_channels(tmp_path):
+    scan = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
+    picture = read_image(zspy(tmp_path / "a.zspy", scan, (True, True, False, False)))
+    np.testing.assert_array_equal(picture.values, scan.reshape(2, 3, 20))
+    assert (picture.channel_axis, picture.detector, picture.is_scan) == (2, (4, 5), True)
+    write_image(tmp_path / "b.hspy", picture.values + 1, picture, "done")
+    with h5py.File(tmp_path / "b.hspy") as file:
+        (signal,) = file["Experiments"].values()
+        np.testing.assert_array_equal(signal["data"], scan + 1)
+    assert read_image(tmp_path / "b.hspy").detector == (4, 5)
 
 
 def test_zspy(tmp_path):

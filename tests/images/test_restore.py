@@ -142,8 +142,52 @@ def test_a_canvas_is_restored_by_its_patches(canvas, name):
     draws = PatchDraws(posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
     expected = restore(rows, draws, rows.strips(STRIP_PATCHES))
     restored = restore_canvas(canvas, (3, 3), 2, posterior, chosen, n_draws=3, stream=Stream.from_seed(0))
-    for ours, theirs in zip(restored, expected, strict=True):
+    np.testing.assert_array_equal(restored.informed, expected.informed)
+    for ours, theirs in zip(restored[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def observed_of(kind, shape):
+    share = {"complete": 1.1, "nearly complete": 0.95, "few": 0.2}[kind]
+    observed = np.random.default_rng(1).random(shape) < share
+    if kind == "few":
+        observed[:, :7, :6] = False
+    return observed
+
+
+@pytest.mark.parametrize("kind", ["complete", "nearly complete", "few"])
+@pytest.mark.parametrize(("shape", "size"), [((1, 14, 12, 1), (3, 3)), ((2, 9, 10, 2), (2, 4))])
+@pytest.mark.parametrize("blocked", [True, False])
+@pytest.mark.parametrize("n_samples", [1, 3])
+def test_the_compiled_restoration_equals_the_specification(kind, shape, size, blocked, n_samples):
+    observed = observed_of(kind, shape)
+    rows = PatchRows(np.random.default_rng(0).normal(size=shape), observed, size, 2)
+    posterior = random_posterior(rows, 70, seed=0, noise_share=0.1, features_per_row=2.5)
+    given = {"n_draws": 2, "n_samples": n_samples, "stream": Stream.from_seed(0)}
+    options = {"blocked": blocked, "burn_in": 4}
+    plain = algorithm("gibbs-ssvi", device="numpy", **options)
+    expected = restore(rows, PatchDraws(posterior, plain, **given), rows.strips(10))
+    compiled = algorithm("gibbs-ssvi", device="cpu", dtype="float64", n_jobs=1, **options)
+    found = compiled.backend.restore_patches(rows, posterior, compiled, **given)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_and_strips_change_not_a_bit_of_the_compiled_restoration(monkeypatch, n_threads):
+    shape = (2, 40, 33, 1)
+    rows = PatchRows(np.random.default_rng(0).normal(size=shape), observed_of("few", shape), (5, 5))
+    posterior = random_posterior(rows, 20, seed=0, noise_share=0.1, features_per_row=2.5)
+    chosen = algorithm("gibbs-ssvi", device="cpu", n_jobs=1)
+    given = {"n_draws": 2, "n_samples": 2, "stream": Stream.from_seed(0)}
+    one = chosen.backend.restore_patches(rows, posterior, chosen, n_threads=1, **given)
+    many = chosen.backend.restore_patches(rows, posterior, chosen, n_threads=n_threads, **given)
+    for ours, theirs in zip(many, one, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    monkeypatch.setattr("bpfa.backends.cpu.pictures.STRIP_VALUES", 25 * 60)
+    strips = chosen.backend.restore_patches(rows, posterior, chosen, n_threads=1, **given)
+    for ours, theirs in zip(strips, one, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 def test_all_patches_can_have_equal_weights(canvas):

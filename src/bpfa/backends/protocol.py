@@ -170,8 +170,12 @@ class Backend(ABC):
         n_draws: int,
         n_samples: int,
         stream: Stream,
+        n_threads: int = 1,
+        verbose: int = 0,
     ) -> Restored | None:
-        """Predict all patches of a picture and average them without leaving the device.
+        """Predict all patches of a picture and average them without leaving the backend.
+
+        Only a backend on the host uses threads and shows a progress bar.
 
         Returns None if the backend cannot do so; `bpfa.images` then restores the picture on the host.
         """

@@ -20,6 +20,7 @@ from bpfa.cli.messages import Messenger
 from bpfa.cli.options import IMAGE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.images.files import JPEG, Picture, check_target, read_image, read_mask, write_image
+from bpfa.images.signals import MOST_CHANNELS, SignalAxes, in_components
 from bpfa.report.page import noise_range
 
 __all__ = ["denoise", "inpaint"]
@@ -95,7 +96,7 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
         settings["model"] = bpfa.BPFA.load(given["model"])
     with client_of(context) as client:
         if client is None:
-            result = restore(picture.values, missing, **settings, verbose=messenger.verbose)
+            result = _restored(restore, picture, missing, {**settings, "verbose": messenger.verbose})
         else:
             result = _restored_on_workers(restore, picture, missing, settings)
 
@@ -114,6 +115,24 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
         outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     _tell(messenger, restore.__name__, written, result)
+
+
+def _restored(
+    restore: Callable[..., Any], picture: Picture, missing: NDArray[np.bool_], settings: dict[str, Any]
+) -> Any:
+    """Restore a picture; a scan with many channels is restored in components, as signals are."""
+    axes = picture.values.ndim, picture.channel_axis
+    if not picture.is_scan or picture.n_channels <= MOST_CHANNELS or axes != (3, 2):
+        return restore(picture.values, missing, **settings)
+    own = {name: value for name, value in settings.items() if name not in ("channel_axis", "stack_axis")}
+    return in_components(
+        restore,
+        picture.values,
+        missing,
+        SignalAxes.of_dimensions(2, 1),
+        own,
+        keep_observed=restore.__name__ == "inpaint",
+    )
 
 
 def _restored_on_workers(

@@ -21,6 +21,7 @@ from bpfa.cli.messages import Messenger
 from bpfa.cli.options import LIVE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.images.files import Picture, check_target, read_image, read_mask, write_image
+from bpfa.report.truth import Comparison
 
 __all__ = ["live"]
 
@@ -42,6 +43,7 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     given = {"source": source, "target": target, **options}
+    outputs.keep("SOURCE", source)
     for argument in ("mask", "model"):
         if given[argument] is not None:
             outputs.keep(f"--{argument}", given[argument])
@@ -50,6 +52,8 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
         if path is not None:
             outputs.claim(argument, path)
             _check_stack(argument, path)
+            if path.absolute().parent == source.absolute():
+                raise WrongOption(f"{argument} {path}: in the folder of the frames; expected another one")
     if given["save_model"] is not None:
         outputs.claim_model("--save-model", given["save_model"])
     settings = fit_settings(context)
@@ -99,7 +103,7 @@ class _Shown:
     def add(self, result: Any, frame: Any) -> None:
         """Keep a frame and show it."""
         if frame.truth is not None and result.missing.any():
-            self.psnrs.append(bpfa.psnr(frame.truth, result.image, result.missing))
+            self.psnrs.append(Comparison.of(result, frame.truth).psnr(result.image))
         self.images.append(np.array(result.image))
         if self.given["std"] is not None:
             self.stds.append(np.array(result.std, dtype=np.float32))
@@ -159,12 +163,15 @@ def _frames(given: dict[str, Any]) -> Iterator[Any]:
     from bpfa.images import frame_sources
 
     source: Path = given["source"]
+    if not source.exists():
+        raise ValueError(f"{source}: no such file or folder")
     if given["simulate"]:
         picture = read_image(source).with_axes(None, given["stack_axis"])
         values = picture.values
         if picture.channel_axis is not None:
             # The mean of the channels: a grey detector, or the whole spectrum.
-            values = values.mean(axis=picture.channel_axis).astype(values.dtype)
+            mean = values.mean(axis=picture.channel_axis)
+            values = mean.astype(np.float32 if picture.is_scan else values.dtype)
         simulated = frame_sources.simulated_frames(
             values,
             scan=given["scan"],

@@ -32,3 +32,26 @@ class Restored(NamedTuple):
     """Standard deviation of every estimate."""
     informed: NDArray[np.bool_]
     """Whether any of the patches over a pixel has an observed pixel."""
+
+    @classmethod
+    def of_sums(cls, weight: Array, first: Array, second: Array, informed: NDArray[np.bool_]) -> Restored:
+        """Return the picture, given the sums over the patches of every pixel, which are overwritten.
+
+        Parameters
+        ----------
+        weight, first, second : array
+            The sums of the weights, of the weighted means, and of the weighted second moments.
+        informed : boolean array
+
+        Examples
+        --------
+        >>> sums = np.array([2.0, 1.0]), np.array([6.0, 1.0]), np.array([26.0, 1.0])
+        >>> Restored.of_sums(*sums, np.array([True, False])).std
+        array([2., 0.])
+        """
+        # In place, because the picture may be large.
+        first /= weight
+        second /= weight
+        second -= np.square(first, out=weight)
+        std = np.sqrt(np.maximum(second, 0.0, out=second), out=second)
+        return cls(first, std, informed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,10 +84,23 @@ class PatchRows(RowSource):
         y, x, channel = np.ogrid[: size[0], : size[1], :n_channels]
         self.offsets = ((y * width + x) * n_channels + channel).ravel()
 
+    @cached_property
+    def _clean(self) -> bool:
+        """Whether nothing has to be checked or changed when patches are taken, as in pictures of a canvas."""
+        values = self.picture_values
+        return (
+            values.dtype in (np.float32, np.float64)
+            and bool(np.isfinite(values).all())
+            and not values[~self.picture_observed].any()
+        )
+
     def take(self, ids: NDArray[np.int64]) -> Batch:
         """Return the patches with these ids."""
         entries = self.first_entries(ids)[:, None] + self.offsets
-        return Batch(self.picture_values.ravel()[entries], self.picture_observed.ravel()[entries], ids)
+        # `ndarray.take` is faster than an index.
+        values = self.picture_values.ravel().take(entries)
+        observed = self.picture_observed.ravel().take(entries)
+        return Batch.unchecked(values, observed, ids) if self._clean else Batch(values, observed, ids)
 
     def first_entries(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the position of each patch's first entry in the flattened array of the pictures.

@@ -371,9 +371,13 @@ class StandardisedRows(MappedRows):
         self.scale = check_array("scale", scale, (self.n_columns,))
         if not (self.scale > 0).all():
             raise ValueError(f"scale: {self.scale.min():g} is the smallest; expected positive numbers")
+        # Patches of a picture, for example, have been standardised already.
+        self._unchanged = not self.mean.any() and bool((self.scale == 1).all())
 
     def mapped(self, batch: Batch) -> Batch:
         """Return the batch with its columns shifted and scaled."""
+        if self._unchanged:
+            return batch
         values = np.empty_like(batch.values)
         # In double precision, because the difference of two large numbers of single precision has few correct
         # digits; and block by block, because a batch may be a large chunk of a file.

@@ -31,9 +31,9 @@ __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 # Training steps with each frame, and their least size, if the user does not choose.
 LEARN, FORGETTING = 8, 0.1
 # Draws from the posterior behind a frame, samples of each patch under each of them, and sweeps before the
-# first sample. A picture has more of them, but nobody waits for it. On the CPU a further sample costs as much
-# as several sweeps; a GPU hardly notices it.
-CHAINS = {"n_draws": 2, "patch_samples": 1, "patch_burn_in": 11}
+# first sample. A picture has more of them, but nobody waits for it. On the CPU a frame takes about as long as
+# all its sweeps.
+CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
 CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
 # Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
 # memory of a processor.
@@ -283,9 +283,8 @@ class FrameRestorer:
         slot = LatestFrame(frames)
         for item in slot:
             self.counts.n_skipped += slot.take_skipped()
-            frame, mask = item if isinstance(item, tuple) else (item, None)
             try:
-                result = self.restore(frame, mask)
+                result = self.restore(*_frame_and_mask(item))
             except (TypeError, ValueError) as error:
                 self.counts.n_refused += 1
                 warnings.warn(f"a frame is left out: {error}", FrameWarning, stacklevel=2)
@@ -297,7 +296,7 @@ class FrameRestorer:
 
         A frame that cannot be restored leaves everything as it was.
         """
-        array = frame if hasattr(frame, "dtype") and hasattr(frame, "shape") else np.asarray(frame)
+        array = _as_array(frame)
         form = tuple(array.shape), np.dtype(array.dtype)
         if self._form is not None and form != self._form:
             raise ValueError(
@@ -386,6 +385,25 @@ class FrameRestorer:
         if self._scan is None:
             raise ValueError(f"{method}: no frame is being scanned; expected a call of `begin` before")
         return self._scan
+
+
+def _frame_and_mask(item: Any) -> tuple[Any, Any]:
+    """Return the frame and the mask of an item of a stream."""
+    if not isinstance(item, tuple):
+        return item, None
+    if len(item) != 2:
+        raise ValueError(f"a tuple of {len(item)}; expected a frame, or a pair of a frame and its mask")
+    return item
+
+
+def _as_array(frame: Any) -> Any:
+    """Return a frame as an array, which it is already if it is on a GPU."""
+    if hasattr(frame, "dtype") and hasattr(frame, "shape"):
+        return frame
+    try:
+        return np.asarray(frame)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"frame: not an array of numbers ({error})") from error
 
 
 class _PartialScan(NamedTuple):

@@ -57,7 +57,7 @@ def restore_canvas(
 ) -> Restored:
     """Restore a picture from the posterior of a model of its patches.
 
-    A device that can restore a whole picture by itself does so; otherwise the algorithm predicts the patches
+    A backend that can restore a whole picture by itself does so; otherwise the algorithm predicts the patches
     strip by strip.
 
     Parameters
@@ -95,10 +95,17 @@ def restore_canvas(
     (6, 5)
     """
     rows = canvas.patches(size, stride)
-    # A device has the usual weights built in.
+    # A backend has the usual weights built in.
     if noise_share == NOISE_SHARE:
         restored = algorithm.backend.restore_patches(
-            rows, posterior, algorithm, n_draws=n_draws, n_samples=n_samples, stream=stream
+            rows,
+            posterior,
+            algorithm,
+            n_draws=n_draws,
+            n_samples=n_samples,
+            stream=stream,
+            n_threads=n_threads,
+            verbose=verbose,
         )
         if restored is not None:
             return restored
@@ -160,12 +167,7 @@ def restore(
         _add_patches(first, weight * mean, rows, strip)
         _add_patches(second, weight * (variance + mean**2), rows, strip)
         _add_patches(informed, np.broadcast_to(has_observed, mean.shape), rows, strip)
-    # In place, because the picture may be large.
-    first /= total
-    second /= total
-    second -= np.square(first, out=total)
-    std = np.sqrt(np.maximum(second, 0.0, out=second), out=second)
-    return Restored(first, std, informed)
+    return Restored.of_sums(total, first, second, informed)
 
 
 def _in_order(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:

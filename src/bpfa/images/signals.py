@@ -16,7 +16,15 @@ from bpfa.images.masks import Scan
 from bpfa.images.result import ImageResult
 from bpfa.images.spectra import Spectra
 
-__all__ = ["SignalAxes", "as_arrays", "is_signal", "mask_array", "restore_signal"]
+__all__ = [
+    "MOST_CHANNELS",
+    "SignalAxes",
+    "as_arrays",
+    "in_components",
+    "is_signal",
+    "mask_array",
+    "restore_signal",
+]
 
 # A spectrum image with more channels than this is restored in components: patches of all of its channels
 # would have thousands of values, most of them noise.
@@ -126,13 +134,13 @@ def restore_signal(
         )
     n_values = int(np.prod(signal.data.shape[axes.n_stack + 2 :])) if axes.n_channels else 1
     if axes.n_channels == 2 or n_values > MOST_CHANNELS:
-        result = _in_components(restore, signal.data, mask, axes, options, keep_observed=keep_observed)
+        result = in_components(restore, signal.data, mask, axes, options, keep_observed=keep_observed)
     else:
         result = restore(np.asarray(signal.data), mask, **{**options, **axes.options()})
     return _with_signals(result, signal)
 
 
-def _in_components(
+def in_components(
     restore: Callable[..., ImageResult],
     data: Any,
     mask: Any,
@@ -141,7 +149,22 @@ def _in_components(
     *,
     keep_observed: bool,
 ) -> ImageResult:
-    """Restore the maps of a few components of the spectra, and return the spectra that they stand for."""
+    """Restore the maps of a few components of the spectra, and return the spectra that they stand for.
+
+    Parameters
+    ----------
+    restore : callable
+        `inpaint` or `denoise`.
+    data : array or lazy array
+    mask : array-like, Scan or None
+        Of positions.
+    axes : SignalAxes
+        What the axes of the data mean.
+    options : dict
+        Those of `restore`.
+    keep_observed : bool
+        Whether observed entries stay as they are.
+    """
     places = data.shape[: axes.n_stack + 2]
     missing = _missing_positions(mask, data.shape, places)
     noise_model = options.get("noise_model", "gaussian")

@@ -45,8 +45,8 @@ class Comparison(NamedTuple):
 
     @property
     def peak(self) -> float:
-        """Largest value of the type of the image, or the range of the true image if it is not of integers."""
-        if self.truth.dtype.kind in "iu":
+        """Largest value of an image of 8 or 16 bits, and the range of the true image for all other types."""
+        if self.truth.dtype.kind in "iu" and self.truth.dtype.itemsize <= 2:
             return float(np.iinfo(self.truth.dtype).max)
         return float(np.ptp(self.truth.astype(np.float64))) or 1.0
 

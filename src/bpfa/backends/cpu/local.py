@@ -20,7 +20,7 @@ from bpfa.model.local import LocalPosterior, LocalState, RowStart, checked_start
 from bpfa.model.sums import LocalMoments, Sums
 from bpfa.model.view import GlobalView
 
-__all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets"]
+__all__ = ["Gibbs", "MeanField", "SpikeSlab", "instruction_sets", "view_arguments"]
 
 # Rows of one call: a multiple of the kernels' own blocks of rows, so that sums do not depend on where calls
 # end.
@@ -82,7 +82,7 @@ class CpuKernel:
         ids = _checked_ids(view, batch, draws)
         if start is not None:
             start = checked_start(start, batch, view.n_features)
-        globals_of_view = _view_arguments(view)
+        globals_of_view = view_arguments(view)
         run = _kernels.run_float32 if self.dtype == "float32" else _kernels.run_float64
         shape = len(batch), view.n_features
         planes = {
@@ -137,7 +137,7 @@ def _checked_ids(view: GlobalView, batch: Batch, draws: RowDraws | None) -> NDAr
     return ids
 
 
-def _view_arguments(view: GlobalView) -> dict[str, Any]:
+def view_arguments(view: GlobalView) -> dict[str, Any]:
     """Return a view as arguments of the kernels."""
     return {
         "phi": np.ascontiguousarray(view.phi, np.float64),

@@ -132,6 +132,8 @@ class CudaBackend(Backend):
         n_draws: int,
         n_samples: int,
         stream: Stream,
+        n_threads: int = 1,
+        verbose: int = 0,
     ) -> Restored | None:
         """Predict all patches and average them on the GPU, if z is drawn given a draw of the globals."""
         if not (_draws_z(algorithm) and isinstance(posterior, GlobalPosterior)):

@@ -111,6 +111,8 @@ def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Pic
     """
     write = _format(path).write
     assert write is not None
+    if picture.detector is not None:
+        values = values.reshape(*values.shape[:-1], *picture.detector)
     write(Path(path), values, picture, note)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.optional import library
 from bpfa.data.formats.files import name_file_in_errors
-from bpfa.images.files.microscopes import axes_of_scan, write_signal
+from bpfa.images.files.microscopes import write_signal
 from bpfa.images.files.picture import Picture
 
 __all__ = ["read_hspy", "write_hspy"]
@@ -26,7 +26,7 @@ def read_hspy(path: Path) -> Picture:
             scanned = [bool(signals[0][f"axis-{axis}"].attrs["navigate"]) for axis in range(values.ndim)]
     if len(names) != 1:
         raise ValueError(f"{path}: {len(names)} signals {names}; expected a file with one")
-    return Picture(path, values, *axes_of_scan(scanned))
+    return Picture.of_scan(path, values, scanned)
 
 
 def write_hspy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from bpfa._support.optional import library
 from bpfa.images.files.picture import Picture
 
-__all__ = ["PLUGINS", "axes_of_scan", "read_microscope", "read_zspy", "write_signal"]
+__all__ = ["PLUGINS", "read_microscope", "read_zspy", "write_signal"]
 
 PLUGINS = {
     ".dm3": "digitalmicrograph",
@@ -44,8 +43,43 @@ def read_microscope(path: Path) -> Picture:
             f"{path}: {len(signals)} signals {titles}; expected a file with one: load it with HyperSpy, and "
             "save the signal to be restored as .hspy"
         )
-    # A copy in memory, where the reader may have mapped the file.
-    return _picture(path, np.array(signals[0]["data"]), signals[0])
+    signal = _Signal(np.array(signals[0]["data"]), [dict(axis) for axis in signals[0]["axes"]])
+    for process in signals[0].get("post_process", ()):
+        signal = process(signal) or signal
+    return _picture(path, signal.data, {**signals[0], "axes": signal.axes})
+
+
+class _Signal:
+    """What a reader of RosettaSciIO needs of a signal to finish it: files store some axes in another order.
+
+    Parameters
+    ----------
+    data : array
+        In memory, where the reader may have mapped the file.
+    axes : list of dict
+        One for each axis of the data.
+    """
+
+    def __init__(self, data: NDArray[Any], axes: list[dict[str, Any]]) -> None:
+        self.data, self.axes = data, axes
+
+    def to_signal1D(self, optimize: bool = True) -> _Signal:
+        """Return the signal with its first axis, the energies, as the last one; all others were scanned."""
+        energy, *others = self.axes
+        axes = [*({**axis, "navigate": True} for axis in others), {**energy, "navigate": False}]
+        return _Signal(np.ascontiguousarray(np.moveaxis(self.data, 0, -1)), axes).numbered()
+
+    def squeeze(self) -> _Signal:
+        """Return the signal without axes of length 1."""
+        axes = [axis for axis, n in zip(self.axes, self.data.shape, strict=True) if n > 1]
+        return _Signal(self.data.squeeze(), axes).numbered()
+
+    def numbered(self) -> _Signal:
+        """Return the signal after noting in its axes where they are now."""
+        for place, axis in enumerate(self.axes):
+            if "index_in_array" in axis:
+                axis["index_in_array"] = place
+        return self
 
 
 def read_zspy(path: Path) -> Picture:
@@ -80,34 +114,12 @@ def _nested(group: Any) -> dict[str, Any]:
 
 def _picture(path: Path, values: NDArray[Any], signal: dict[str, Any]) -> Picture:
     scanned = [bool(axis.get("navigate")) for axis in signal["axes"]]
-    return Picture(
+    return Picture.of_scan(
         path,
         values,
-        *axes_of_scan(scanned),
+        scanned,
         signal={name: signal.get(name, {}) for name in ("axes", "metadata", "original_metadata")},
     )
-
-
-def axes_of_scan(scanned: Sequence[bool]) -> tuple[int | None, int | None]:
-    """Return the axes of channels and of the stack, given which of the axes were scanned.
-
-    If a signal was scanned along two of three axes, it is a spectrum image, and the third axis holds its
-    channels. If it was scanned along one of three axes, it is a stack of images.
-
-    Parameters
-    ----------
-    scanned : sequence of bool
-
-    Examples
-    --------
-    >>> axes_of_scan([True, True, False]), axes_of_scan([True, False, False]), axes_of_scan([False, False])
-    ((2, None), (None, 0), (None, None))
-    """
-    if len(scanned) == 3 and sum(scanned) == 2:
-        return list(scanned).index(False), None
-    if len(scanned) == 3 and sum(scanned) == 1:
-        return None, list(scanned).index(True)
-    return None, None
 
 
 def write_signal(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:

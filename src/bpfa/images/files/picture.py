@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,10 @@ class Picture:
         What a TIFF file says about the image in addition to its pixels.
     signal : dict, optional
         The axes and the metadata of a file of a microscope.
+    detector : pair of int, optional
+        Shape of a detector whose pixels are the channels, at every position of a scan.
+    is_scan : bool
+        Whether the file says that its channels were recorded at every position of a scan.
 
     Examples
     --------
@@ -65,6 +70,44 @@ class Picture:
     transparent: NDArray[np.bool_] | None = None
     notes: TiffNotes | None = None
     signal: dict[str, Any] | None = None
+    detector: tuple[int, int] | None = None
+    is_scan: bool = False
+
+    @classmethod
+    def of_scan(cls, path: Path, values: NDArray[Any], scanned: Sequence[bool], **others: Any) -> Picture:
+        """Return the picture of a file that says which of its axes were scanned.
+
+        If a signal was scanned along two of three axes, it is a spectrum image, and the third axis holds its
+        channels. If it was scanned along one of three axes, it is a stack of images. If it was scanned along
+        the first two of four axes, the pixels of the detector are channels.
+
+        Parameters
+        ----------
+        path : Path
+        values : array
+        scanned : sequence of bool
+            One for each axis.
+        **others
+            Further fields.
+
+        Examples
+        --------
+        >>> for scanned in ([True, True, False], [True, False, False], [True, True, False, False]):
+        ...     picture = Picture.of_scan(Path("a.hspy"), np.zeros((2, 3, 4, 5)[: len(scanned)]), scanned)
+        ...     print(picture.values.shape, picture.channel_axis, picture.stack_axis, picture.detector)
+        (2, 3, 4) 2 None None
+        (2, 3, 4) None 0 None
+        (2, 3, 20) 2 None (4, 5)
+        """
+        if list(scanned) == [True, True, False, False]:
+            height, width = values.shape[2:]
+            joined = values.reshape(*values.shape[:2], height * width)
+            return cls(path, joined, channel_axis=2, detector=(height, width), is_scan=True, **others)
+        if len(scanned) == 3 and sum(scanned) == 2:
+            return cls(path, values, channel_axis=list(scanned).index(False), is_scan=True, **others)
+        if len(scanned) == 3 and sum(scanned) == 1:
+            return cls(path, values, stack_axis=list(scanned).index(True), **others)
+        return cls(path, values, **others)
 
     @property
     def pixels(self) -> tuple[int, ...]:

@@ -46,17 +46,6 @@ std::vector<KernelSet> usable_kernel_sets() {
   return sets;
 }
 
-template <class Real>
-const Kernels<Real>& kernels_for(const KernelSet& set);
-template <>
-const Kernels<float>& kernels_for<float>(const KernelSet& set) {
-  return set.single_precision;
-}
-template <>
-const Kernels<double>& kernels_for<double>(const KernelSet& set) {
-  return set.double_precision;
-}
-
 // The number of observed entries in n rows, starting at row `first`.
 template <class Real>
 std::int64_t observed_entries(const Rows<Real>& rows, int D, std::int64_t first, std::int64_t n) {
@@ -95,7 +84,7 @@ template <class Real>
 bool run(const View& view, const Settings& settings, const Rows<Real>& rows, const RowOutput<Real>& output,
          const Sums* sums, int n_threads, const std::string& instruction_set, const std::function<bool()>& keep_going) {
   if (rows.n == 0) return true;
-  const Kernels<Real>& kernels = kernels_for<Real>(kernel_set(instruction_set));
+  const Kernels<Real>& kernels = kernels_of<Real>(kernel_set(instruction_set));
   // Entries are visible to a chain if they are observed and not dropped; `dropout` is the share of dropped entries
   // times 2^32.
   const bool complete = rows.observed == nullptr, all_visible = complete && settings.dropout == 0;

@@ -15,6 +15,15 @@ std::vector<std::string> instruction_sets();
 // The kernels of the named instruction set, or the widest usable ones if the name is empty.
 const KernelSet& kernel_set(const std::string& name);
 
+// Those of a precision.
+template <class Real>
+const Kernels<Real>& kernels_of(const KernelSet& set) {
+  if constexpr (sizeof(Real) == sizeof(float))
+    return set.single_precision;
+  else
+    return set.double_precision;
+}
+
 // A view of the globals, as row-major arrays without padding.
 struct View {
   int K, D;

@@ -3,6 +3,7 @@
 //   BPFA_BYTES  the width of a vector register
 #include "collapsed_rows.h"
 #include "gibbs.h"
+#include "predictions.h"
 #include "sums.h"
 #include "variational.h"
 
@@ -166,8 +167,9 @@ double multiply_adds() {
 
 template <class Real>
 bpfa::Kernels<Real> kernels() {
-  return {scratch_bytes<Real>,   prepare<Real>,      gram_rows<Real>,      rows<Real>,        sparse_columns<Real>,
-          sparse_features<Real>, sparse_joint<Real>, dense_features<Real>, dense_joint<Real>, multiply_adds<Real>};
+  return {scratch_bytes<Real>,  prepare<Real>,         gram_rows<Real>,    rows<Real>,
+          sparse_columns<Real>, sparse_features<Real>, sparse_joint<Real>, dense_features<Real>,
+          dense_joint<Real>,    add_predictions<Real>, multiply_adds<Real>};
 }
 
 }  // namespace BPFA_ISA

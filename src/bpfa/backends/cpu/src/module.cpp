@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "binding.h"
 #include "collapsed.h"
 #include "driver.h"
+#include "pictures.h"
 #include "signal.h"
 
 namespace nb = nanobind;
@@ -127,6 +129,89 @@ void define_run(nb::module_& m, const char* name) {
         "Run a local method over the rows: add to the arrays of `sums`, fill `posterior` and `state`.");
 }
 
+template <class Real>
+void predict_patches(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
+                     In<Real, 1> values, std::optional<In<std::uint8_t, 1>> observed, In<std::int64_t, 1> first,
+                     In<std::int64_t, 1> offsets, In<std::int64_t, 1> ids, std::uint64_t key, std::uint32_t step,
+                     int burn_in, int n_samples, int n_before, Out<Real, 2> mean, Out<Real, 2> squares,
+                     Out<std::uint8_t, 1> informed, int n_threads, const std::string& instruction_set) {
+  const std::size_t K = phi.shape(0), D = phi.shape(1), N = ids.shape(0);
+  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
+  require(v.shape(0) == K && v.shape(1) == D && logit.shape(0) == K, "v, logit: expected the shapes (K, D) and (K,)");
+  require(!observed || observed->shape(0) == values.shape(0), "observed: expected the shape of values");
+  require(first.shape(0) == N && offsets.shape(0) == D, "first, offsets: expected as many as patches and columns");
+  std::int64_t furthest = 0;
+  for (std::size_t d = 0; d < D; ++d) {
+    require(offsets.data()[d] >= 0, "offsets: expected numbers that are not negative");
+    furthest = std::max(furthest, offsets.data()[d]);
+  }
+  for (std::size_t i = 0; i < N; ++i)
+    require(first.data()[i] >= 0 && first.data()[i] + furthest < static_cast<std::int64_t>(values.shape(0)),
+            "first: expected patches inside of the picture");
+  for (const auto* out : {&mean, &squares})
+    require(out->shape(0) == N && out->shape(1) == D, "mean, squares: expected the shape (patches, columns)");
+  require(informed.shape(0) == N, "informed: expected one number for each patch");
+  require(method == 0 || method == 1, "method: expected one of Gibbs sampling");
+  require(burn_in >= 0 && n_samples >= 1 && n_before >= 0 && std::int64_t{burn_in} + n_samples < 65536,
+          "burn_in, n_samples: expected at most 65535 sweeps");
+  const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
+  const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, 1, burn_in, n_samples, 0, 0};
+  const bpfa::Patches<Real> patches{
+      static_cast<std::int64_t>(N), values.data(), data_or_null(observed), first.data(), offsets.data(), ids.data()};
+  bool finished;
+  {
+    nb::gil_scoped_release release;
+    finished =
+        bpfa::predict_patches<Real>(view, settings, patches, n_before, {mean.data(), squares.data(), informed.data()},
+                                    n_threads, instruction_set, no_signal);
+  }
+  if (!finished) throw nb::python_error();
+}
+
+template <class Real>
+void fold_patches(In<std::int64_t, 1> y, In<std::int64_t, 1> x, int patch_height, int patch_width, Out<Real, 2> mean,
+                  Out<Real, 2> squares, Out<std::uint8_t, 1> informed, int n_predictions, double noise,
+                  double empty_weight, Out<double, 3> weight, Out<double, 3> first, Out<double, 3> second,
+                  Out<std::uint8_t, 3> any_informed, int n_threads) {
+  const std::size_t n = y.shape(0) * x.shape(0), height = weight.shape(0), width = weight.shape(1),
+                    n_channels = weight.shape(2), D = patch_height * patch_width * n_channels;
+  require(y.shape(0) >= 1 && x.shape(0) >= 1 && patch_height >= 1 && patch_width >= 1, "y, x: expected a patch");
+  for (const auto* out : {&first, &second})
+    require(out->shape(0) == height && out->shape(1) == width && out->shape(2) == n_channels,
+            "first, second: expected the shape of weight");
+  require(any_informed.size() == weight.size(), "any_informed: expected the shape of weight");
+  require(mean.shape(0) == n && squares.shape(0) == n && informed.shape(0) == n && mean.shape(1) == D &&
+              squares.shape(1) == D,
+          "mean, squares, informed: expected one row for each patch");
+  for (std::size_t i = 0; i < y.shape(0); ++i)
+    require(y.data()[i] >= (i ? y.data()[i - 1] : 0) && y.data()[i] + patch_height <= static_cast<std::int64_t>(height),
+            "y: expected ascending numbers inside of the picture");
+  for (std::size_t i = 0; i < x.shape(0); ++i)
+    require(x.data()[i] >= 0 && x.data()[i] + patch_width <= static_cast<std::int64_t>(width),
+            "x: expected numbers inside of the picture");
+  require(n_predictions >= 2, "n_predictions: expected at least 2");
+  const bpfa::Strip strip{
+      static_cast<int>(y.shape(0)), static_cast<int>(x.shape(0)), y.data(), x.data(), patch_height, patch_width,
+      static_cast<int>(width),      static_cast<int>(n_channels)};
+  nb::gil_scoped_release release;
+  bpfa::fold_patches<Real>(strip, {mean.data(), squares.data(), informed.data()}, n_predictions, noise, empty_weight,
+                           {weight.data(), first.data(), second.data(), any_informed.data()}, n_threads);
+}
+
+template <class Real>
+void define_pictures(nb::module_& m, const char* predict, const char* fold) {
+  using namespace nb::literals;
+  m.def(predict, &predict_patches<Real>, "method"_a, "phi"_a, "v"_a, "logit"_a, "g_o"_a, "g_w"_a,
+        "values"_a.noconvert(), "observed"_a.noconvert().none(), "first"_a.noconvert(), "offsets"_a.noconvert(),
+        "ids"_a.noconvert(), "key"_a, "step"_a, "burn_in"_a, "n_samples"_a, "n_before"_a, "mean"_a.noconvert(),
+        "squares"_a.noconvert(), "informed"_a.noconvert(), "n_threads"_a, "instruction_set"_a,
+        "Run the chains of patches of a picture, and include their predictions in `mean` and `squares`.");
+  m.def(fold, &fold_patches<Real>, "y"_a, "x"_a, "patch_height"_a, "patch_width"_a, "mean"_a.noconvert(),
+        "squares"_a.noconvert(), "informed"_a.noconvert(), "n_predictions"_a, "noise"_a, "empty_weight"_a,
+        "weight"_a.noconvert(), "first"_a.noconvert(), "second"_a.noconvert(), "any_informed"_a.noconvert(),
+        "n_threads"_a, "Add the predictions of a strip of patches to the sums of the pixels.");
+}
+
 std::int64_t signal(nb::capsule potrf, nb::capsule syrk, nb::capsule trsm, nb::capsule trsv, In<std::uint8_t, 2> on,
                     In<std::uint8_t, 2> observed, In<double, 2> phi_t, In<double, 2> gram, In<double, 2> products,
                     double g_o, double g_w, Out<double, 2> weights, Out<double, 2> variance, int n_threads) {
@@ -228,6 +313,8 @@ NB_MODULE(_kernels, m) {
       .def_rw("total_zw2", &SumArrays::total_zw2, nb::for_setter(nb::arg("array").noconvert().none()))
       .def_rw("w2", &SumArrays::w2, nb::for_setter(nb::arg("array").noconvert().none()))
       .def_rw("rr", &SumArrays::rr, nb::for_setter(nb::arg("array").noconvert().none()));
+  define_pictures<float>(m, "predict_patches_float32", "fold_patches_float32");
+  define_pictures<double>(m, "predict_patches_float64", "fold_patches_float64");
   define_run<float>(m, "run_float32");
   define_run<double>(m, "run_float64");
 }

@@ -172,6 +172,9 @@ struct Kernels {
                        void* scratch);
   void (*dense_features)(const Globals<Real>&, const Chunk<Real>&, int n_slots, int tile, const Sums&);
   void (*dense_joint)(const Globals<Real>&, const Chunk<Real>&, int n_slots, const JointTask&);
+  // Includes what the kept samples of some rows predict in the mean and the squared deviations of n_before predictions.
+  void (*add_predictions)(const Globals<Real>&, int n_samples, const Chunk<Real>&, int n_slots, int n_before,
+                          Real* mean, Real* squares);
   // Performs some multiply-adds and returns their number, for the benchmarks.
   double (*multiply_adds)();
 };
