@@ -7,7 +7,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src/bpfa -name '*.cpp' -o 
 # Warnings are errors, and all of them are shown.
 SPHINX := -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
-.PHONY: demo test test-slow test-oldest lint docs docs-quick wheel wheel-test bench paper paper-quick browser cuda sanitize sanitize-gpu clean
+.PHONY: demo test test-slow test-oldest test-no-openmp lint docs docs-quick wheel wheel-test bench paper paper-quick browser cuda sanitize sanitize-gpu clean
 
 demo: $(VENV)/installed
 	$(BIN)/bpfa demo demo-output --force
@@ -31,6 +31,18 @@ test-oldest:
 	  --refresh-package bpfa '.[test]'
 	$(VENV)-oldest/bin/python -P -m pytest -p no:cacheprovider -q -n auto $(IGNORED) tests
 
+# A build by a compiler without OpenMP, such as Apple's: it warns and goes on, and results do not change. With another
+# compiler: CXX=clang++ make test-no-openmp.
+test-no-openmp:
+	$(PYTHON) -m venv --clear $(VENV)-no-openmp
+	mkdir -p build && rm -rf build/no-openmp
+	$(VENV)-no-openmp/bin/python -m pip install --verbose '.[test]' --config-settings=build-dir=build/no-openmp \
+	  --config-settings=cmake.define.CMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON >build/no-openmp.log 2>&1 \
+	  || { tail -n 50 build/no-openmp.log; exit 1; }
+	grep "The compiler has no OpenMP" build/no-openmp.log
+	$(VENV)-no-openmp/bin/python -P -m pytest -p no:cacheprovider -q -n 2 tests/golden tests/_support \
+	  tests/backends/test_kernels.py
+
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,7 +50,7 @@ lint: $(VENV)/installed
 	$(BIN)/lint-imports
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
-	if command -v actionlint >/dev/null; then actionlint; fi
+	.ci/actionlint $(VENV)/actionlint
 	$(BIN)/clang-format --dry-run -Werror $(shell find src -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 # The site, into docs/_build/html, with every example of the gallery executed; without executing them: docs-quick.
@@ -125,7 +137,7 @@ sanitize-gpu:
 
 clean:
 	cd docs && rm -rf _build api/generated api/commands.md gallery repository sg_execution_times.rst
-	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-build $(VENV)-wheel $(VENV)-oldest build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-build $(VENV)-wheel $(VENV)-oldest $(VENV)-no-openmp build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -1,5 +1,7 @@
 """Batches of rows in the commands for tables."""
 
+import re
+
 import numpy as np
 import pytest
 from cli_run import refused, runner
@@ -65,6 +67,21 @@ def test_rows_are_shown_as_another_batch_would(run, folder):
     np.testing.assert_allclose(
         pandas.read_csv("w.csv"), model.transform(table, batch=DAYS), rtol=1e-4, atol=1e-6
     )
+
+
+def test_the_report_knows_the_batches(run, folder):
+    """The two days differ far more than anything else: who does not know the day explains nothing."""
+    assert run("fit", "t.csv", "m.bpfa", "--batch", "day", "--held-out", 0.2, *SMALL).status == 0
+    known = run("report", "m.bpfa", "known.html", "--data", "t.csv", "--batch", "day")
+    assert (known.status, known.err) == (0, "")
+    unknown = run("report", "m.bpfa", "unknown.html", "--data", "t.csv")
+    assert "without --batch the rows are taken for those of an unknown one" in unknown.err
+    shares = [
+        float(re.search(r"The model explains (-?[\d.]+)%", (folder / name).read_text())[1])
+        for name in ("known.html", "unknown.html")
+    ]
+    assert shares[0] > shares[1] + 5
+    refused(run("report", "m.bpfa", "n.html", "--batch", "day"), "--batch: expected --data FILE as well")
 
 
 def test_files_are_batches(run, folder):

@@ -273,3 +273,6 @@ def test_noise_of_counts(run, image):
     ran = run("denoise", "counts.npy", "b.npy", "--noise-model", "poisson", "--gain", 1, *SMALL)
     assert "poisson, gain 1 · noise" in ran.out
     refused(run("denoise", "counts.npy", "c.npy", "--gain", 2, *SMALL), "--gain 2: Gaussian noise has none")
+    np.save("grey.npy", np.random.default_rng(0).normal(np.linspace(50, 150, 96), 5.0, size=(96, 96)))
+    ran = run("denoise", "grey.npy", "d.npy", "--noise-model", "auto", *SMALL)
+    assert ran.out.startswith("not recognised as counts · noise")

@@ -290,6 +290,17 @@ REFUSED = {
     ),
     "texts": ("a,n,m\n1,x,y\n", {}, r"'n' is not numbers .*, nor is 'm'; .*exclude=\['n', 'm'\]"),
     "text further down": ("a,b\n" + "1,2\n" * 300 + "x,2\n", {}, r"'a' is not numbers \('x' in line 302\)"),
+    # Columns of text are to be left out; columns in which single entries are none are not.
+    "text and a limit": (
+        "a,n,b\n<0.5,x,1\n2,y,2\n3,z,3\n",
+        {},
+        r"'n' is not numbers \('x' in line 2\); .*exclude=\['n'\]$",
+    ),
+    "a limit": (
+        "a,n,b\n<0.5,x,1\n2,y,2\n3,z,3\n",
+        {"exclude": ["n"]},
+        r"'a' is not numbers \('<0\.5' in line 2\); .*a number in place of a limit of detection",
+    ),
     "text after two lines": ('a,b\n1,"x\ny"\n', {}, r"'b' is not numbers \('x\\ny' in line 2\)"),
     "comma further down": ("a;b\n" + "1;2\n" * 300 + "1;1,5\n", {}, r"\('1,5' in line 302\).* decimal=','"),
     "points": ("a;b\n1,5;2\n3,5;1.5\n4;2\n", {}, r"'b' is not numbers \('1\.5' in line 3\).* decimal='\.'"),
@@ -338,6 +349,20 @@ def test_what_cannot_be_read_is_refused_in_one_line(case, tmp_path):
         opened(tmp_path, content, **options)
     assert "\n" not in str(caught.value)
     assert "expected" in str(caught.value)
+
+
+def test_marks_without_a_letter_or_a_digit_are_missing(tmp_path):
+    marks = ["-", "--", "\u2013", "\u2014", ".", "..", "?"]
+    content = "name;a;b\n" + "".join(f"r{i};{mark};{i},5\n" for i, mark in enumerate(marks)) + "-;1,5;2\n"
+    rows = opened(tmp_path, content)
+    np.testing.assert_array_equal(rows.values[:, 0], [np.nan] * len(marks) + [1.5])
+    assert names_of(rows)[1] == [[*(f"r{i}" for i in range(len(marks))), "-"]]
+
+
+def test_another_encoding_is_refused_with_a_way_out(tmp_path):
+    (tmp_path / "x.csv").write_bytes("a,b (µg/l)\n1,2\n".encode("cp1252"))
+    with pytest.raises(ValueError, match=r"byte 0xb5 is not UTF-8 text; .*\(in Excel: 'CSV UTF-8'\)"):
+        open_rows(tmp_path / "x.csv")
 
 
 def test_a_wide_table_is_looked_at_quickly(tmp_path):

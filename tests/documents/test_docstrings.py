@@ -7,8 +7,10 @@ by a string below them.
 
 import ast
 import inspect
+import re
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from textwrap import dedent
 from typing import is_typeddict
 
@@ -121,11 +123,62 @@ def test_a_class_says_what_else_to_look_at(name):
         ] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["bpfa.BPFA", "bpfa.train", "bpfa.algorithm", "bpfa.inpaint", "bpfa.denoise"]
+# What rests on a published method names it.
+PUBLISHED = (
+    "bpfa.BPFA",
+    "bpfa.BPFA.annotate",
+    "bpfa.BPFA.calibration",
+    "bpfa.BPFA.score",
+    "bpfa.Algorithm",
+    "bpfa.ChainPosterior",
+    "bpfa.GlobalPosterior",
+    "bpfa.Priors",
+    "bpfa.Schedule",
+    "bpfa.algorithm",
+    "bpfa.denoise",
+    "bpfa.draw_data",
+    "bpfa.full_bound",
+    "bpfa.held_out_score",
+    "bpfa.inpaint",
+    "bpfa.posterior_draws",
+    "bpfa.train",
+    "bpfa.data.AnnDataRows",
+    "bpfa.data.column_moments",
+    "bpfa.images.PatchRows",
+    "bpfa.images.masks.Scan",
+    "bpfa.plots.plot_coverage",
 )
+
+
+def references_of(value):
+    """Return the works in the References of a docstring, each as a surname of its first author and a year."""
+    lines = " ".join(docscrape.get_doc_object(value)["References"])
+    works = re.split(r"\.\. \[\d+\] ", lines)[1:]
+    authors = [re.match(r"(?:\S\. )+([^,]+?)(?:,| and )", work)[1] for work in works]
+    years = [re.search(r"\((\d{4})\)", work)[1] for work in works]
+    return list(zip(authors, years, strict=True))
+
+
+def value_of(name):
+    """Return what a name such as bpfa.BPFA.fit stands for."""
+    parent, _, last = name.rpartition(".")
+    return PUBLIC[name] if name in PUBLIC else getattr(PUBLIC[parent], last)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_what_comes_from_papers_names_them(name):
-    assert has_section("References", PUBLIC[name])
+    assert references_of(value_of(name))
+
+
+def test_the_works_that_docstrings_name_are_on_the_page_of_references():
+    listed = (Path(__file__).parents[2] / "docs" / "references.md").read_text(encoding="utf-8")
+    entries = [" ".join(entry.split()) for entry in listed.split("\n- ")]
+    known = {
+        (entry.partition(",")[0], year) for entry in entries for year in re.findall(r"\((\d{4})\)", entry)
+    }
+    named = {work for name in PUBLISHED for work in references_of(value_of(name))}
+    assert len(named) > 8
+    assert named - known == set()
 
 
 @pytest.mark.parametrize("name", PUBLIC)

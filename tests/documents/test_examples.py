@@ -13,9 +13,10 @@ import pytest
 
 import bpfa
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 # Notes of experiments and generated pages have no examples that a reader would run.
-PAGES = [
+PAGES = [ROOT / "README.md"] + [
     page
     for page in sorted(DOCS.rglob("*.md"))
     if page.relative_to(DOCS).parts[0] not in ("_build", "gallery", "notes", "repository")
@@ -60,7 +61,7 @@ def blocks_of(page):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(DOCS))
+    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 # The numbers of tables that are small enough for a quick example are those of entries seen in the fit.
 @pytest.mark.filterwarnings("ignore::bpfa.SeenInFitWarning")
@@ -84,7 +85,7 @@ def test_the_examples_of_a_page(page, names):
 
 def test_what_examples_need_is_installed_for_the_tests():
     needed = {block["library"] for page in PAGES for block in blocks_of(page)} - {None}
-    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     wanted = " ".join(extras["test"])
     assert needed
     assert [library for library in needed if library not in wanted] == []

@@ -1,26 +1,35 @@
-"""Every link of the built site leads to a page, and to a place on it. `make docs` builds the site."""
+"""Every link of the built site leads to a page and a place on it, and no page loads anything from elsewhere.
+
+`make docs` builds the site, and executes the examples of the gallery, each in less than a minute.
+"""
 
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
+TIMES = SITE.parent / "gallery.xml"
+needs_site = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site: make docs builds it")
+MOST_SECONDS = 60
 
 
 class Page(HTMLParser):
-    """The places of a page that links can lead to, and its links."""
+    """The places of a page that links can lead to, its links, and what a browser loads to show it."""
 
     def __init__(self):
         super().__init__()
-        self.places, self.links = set(), []
+        self.places, self.links, self.loaded = set(), [], []
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.places |= {found[name] for name in ("id", "name") if found.get(name)}
         self.links += [found[name] for name in ("href", "src") if found.get(name)]
+        loads = found.get("src") or (found.get("href") if tag == "link" else None)
+        self.loaded += [loads] if loads else []
 
 
 @cache
@@ -42,7 +51,12 @@ def broken(path, link):
     return bool(places) and unquote(parts.fragment) not in places
 
 
-@pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site: make docs builds it")
+def elsewhere(link):
+    """Return whether something is on another site."""
+    return bool(urlsplit(link).netloc)
+
+
+@needs_site
 def test_every_link_of_the_site_leads_somewhere():
     # The theme keeps templates in _static.
     pages = [path for path in sorted(SITE.rglob("*.html")) if "_static" not in path.parts]
@@ -51,6 +65,18 @@ def test_every_link_of_the_site_leads_somewhere():
     wrong = {str(path.relative_to(SITE)): found for path in pages
              if (found := [link for link in page_of(path).links if broken(path, link)])}  # fmt: skip
     assert wrong == {}
+    foreign = {str(path.relative_to(SITE)): found for path in pages
+               if (found := [link for link in page_of(path).loaded if elsewhere(link)])}  # fmt: skip
+    assert foreign == {}
+
+
+@pytest.mark.skipif(not TIMES.exists(), reason="the examples were not executed: make docs does it")
+def test_every_example_takes_less_than_a_minute():
+    cases = list(ElementTree.parse(TIMES).getroot().iter("testcase"))
+    assert cases
+    assert {
+        case.get("name"): case.get("time") for case in cases if float(case.get("time")) > MOST_SECONDS
+    } == {}
 
 
 def test_a_link_that_leads_nowhere_is_noticed(tmp_path):
@@ -59,3 +85,11 @@ def test_a_link_that_leads_nowhere_is_noticed(tmp_path):
     (tmp_path / "b.html").write_text("<p></p>")
     assert not any(broken(path, link) for link in ("#here", "a.html#here", "b.html", "https://a.example/b"))
     assert all(broken(path, link) for link in ("#there", "a.html#there", "c.html", "../b.html"))
+
+
+def test_what_a_page_loads_from_elsewhere_is_noticed(tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text(
+        '<link href="https://a.example/b.css"><script src="c.js"></script><a href="https://d.example">d</a>'
+    )
+    assert [elsewhere(link) for link in page_of(path).loaded] == [True, False]

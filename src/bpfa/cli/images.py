@@ -114,7 +114,7 @@ def _restore(context: typer.Context, given: dict[str, Any], restore: Callable[..
         page = image_report(result, picture, command=command, truth=truth)
         outputs.add("--report", given["report"], lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
-    _tell(messenger, restore.__name__, written, result)
+    _tell(messenger, restore.__name__, written, result, settings)
 
 
 def _restored(
@@ -155,7 +155,9 @@ def _restored_on_workers(
     return replace(result, **dict(zip(names, arrays, strict=True)))
 
 
-def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any) -> None:
+def _tell(
+    messenger: Messenger, name: str, written: dict[str, Path], result: Any, settings: dict[str, Any]
+) -> None:
     """Print a summary of the result."""
     kinds = {"OUT": "image", "--std": "std", "--report": "report", "--save-model": "model"}
     document = {
@@ -176,6 +178,8 @@ def _tell(messenger: Messenger, name: str, written: dict[str, Path], result: Any
     groups = f"{result.n_rounds} rounds of groups · " if result.n_rounds else ""
     missing = f"{document['missing_share']:.1%} missing · " if result.missing.any() else ""
     counts = "" if result.gain is None else f"{result.noise_model}, gain {noise_range(result.gain)} · "
+    if result.gain is None and settings.get("noise_model") == "auto":
+        counts = "not recognised as counts · "
     messenger.result(
         name,
         document,

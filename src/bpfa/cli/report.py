@@ -9,7 +9,7 @@ import typer
 
 from bpfa.cli.declared import WrongOption, option, takes
 from bpfa.cli.messages import Messenger
-from bpfa.cli.options import JOBS, OUTPUT, TABLE, fit_settings
+from bpfa.cli.options import BATCH, JOBS, OUTPUT, TABLE, fit_settings
 from bpfa.cli.outputs import Outputs
 from bpfa.cli.tablefiles import Table
 
@@ -26,7 +26,7 @@ DATA = option(
 )
 
 
-@takes(DATA, *TABLE, *JOBS, *OUTPUT)
+@takes(DATA, *TABLE, *BATCH, *JOBS, *OUTPUT)
 def report(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by bpfa fit.")],
@@ -55,8 +55,9 @@ def report(
     outputs.claim("OUT", target)
     _check_options_of_data(context, source)
     fitted = BPFA.load(model).set_params(**fit_settings(context))
-    data = None if not source else Table.open(context, fitted).rows
-    page = model_report(fitted, data, title=model.name)
+    table = Table.open(context, fitted) if source else None
+    data, batch = (None, None) if table is None else (table.rows, table.batch)
+    page = model_report(fitted, data, title=model.name, batch=batch)
     outputs.add("OUT", target, lambda path: path.write_text(page, encoding="utf-8"))
     outputs.write()
     messenger.result("report", {"written": {"report": target}}, f"report  {target}")
@@ -66,6 +67,6 @@ def _check_options_of_data(context: typer.Context, source: list[Path] | None) ->
     """Refuse options that say how a table is read where no table is read."""
     if source:
         return
-    for shared in TABLE:
+    for shared in (*TABLE, *BATCH):
         if context.params[shared.name] not in (shared.default, [], ()):
             raise WrongOption(f"--{shared.name.replace('_', '-')}: expected --data FILE as well")

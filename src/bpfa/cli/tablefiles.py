@@ -56,6 +56,12 @@ class Table:
         A note says what was found out about the file.
         """
         given = context.params
+        knows_batches = getattr(model, "batch_effects_", None) is not None
+        if knows_batches and not (given["batch"] or given["batch_by_file"]):
+            Messenger.of(context).note(
+                "the model was fitted to batches; without --batch the rows are taken for those of an unknown "
+                "one"
+            )
         # Before typer 0.29 the parameters of the context are not converted, and a path is a string there.
         paths = [Path(path) for path in given["source"]]
         options, batch = _options(given), batch_labels(paths, given, _options(given))

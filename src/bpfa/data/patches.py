@@ -59,6 +59,12 @@ class PatchRows(RowSource):
     bpfa.inpaint : Fill in missing pixels.
     bpfa.data.RowSource : The base of all sources.
 
+    References
+    ----------
+    .. [1] M. Zhou, H. Chen, J. Paisley, L. Ren, L. Li, Z. Xing, D. Dunson, G. Sapiro and L. Carin,
+       "Nonparametric Bayesian Dictionary Learning for Analysis of Noisy and Incomplete Images", IEEE
+       Transactions on Image Processing 21 (2012).
+
     Examples
     --------
     >>> picture = np.arange(12.0).reshape(1, 3, 4, 1)

@@ -305,6 +305,11 @@ def column_moments(rows: Rows) -> ColumnMoments:
     bpfa.data.ColumnMoments : Counts, means and variances of columns.
     bpfa.data.Scale : Means and scales of columns.
 
+    References
+    ----------
+    .. [1] T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for Computing the Sample Variance: Analysis
+       and Recommendations", The American Statistician 37 (1983).
+
     Examples
     --------
     >>> from bpfa.data import ArrayRows

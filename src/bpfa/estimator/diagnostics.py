@@ -249,6 +249,11 @@ class DiagnosticsMixin(PredictionMixin):
         variance_explained : How well the entries are predicted.
         bpfa.plots.plot_coverage : The same as a picture.
 
+        References
+        ----------
+        .. [1] T. Gneiting, F. Balabdaoui and A. E. Raftery, "Probabilistic Forecasts, Calibration and
+           Sharpness", Journal of the Royal Statistical Society B 69 (2007).
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data

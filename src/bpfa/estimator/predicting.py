@@ -147,6 +147,11 @@ class PredictionMixin(TransformMixin):
         bpfa.BPFA.held_out_score : The same for chosen entries.
         bpfa.BPFA.variance_explained : How well entries are predicted.
 
+        References
+        ----------
+        .. [1] T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation",
+           Journal of the American Statistical Association 102 (2007).
+
         Examples
         --------
         >>> from bpfa import BPFA, draw_data
@@ -263,6 +268,11 @@ class PredictionMixin(TransformMixin):
         --------
         bpfa.BPFA.transform : The weights of the features in every row.
         bpfa.BPFA.impute : Fill in missing entries.
+
+        References
+        ----------
+        .. [1] I. Virshup, S. Rybakov, F. J. Theis, P. Angerer and F. A. Wolf, "anndata: Access and Store
+           Annotated Data Matrices", Journal of Open Source Software 9 (2024).
 
         Examples
         --------

@@ -41,6 +41,12 @@ class Scan:
     --------
     bpfa.images.masks.random, bpfa.inpaint
 
+    References
+    ----------
+    .. [1] A. Stevens, H. Yang, L. Carin, I. Arslan and N. D. Browning, "The Potential for Bayesian
+       Compressive Sensing to Significantly Reduce Electron Dose in High-Resolution STEM Images", Microscopy
+       63 (2014).
+
     Examples
     --------
     >>> scan = Scan((2, 3), [[0, 0], [0, 2], [1, 2]])

@@ -35,6 +35,11 @@ class Algorithm(NamedTuple):
     bpfa.algorithm : An algorithm by its name.
     bpfa.ALGORITHMS : All algorithms by name.
 
+    References
+    ----------
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+
     Examples
     --------
     >>> algorithm("gibbs-ssvi", device="numpy").view

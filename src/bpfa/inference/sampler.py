@@ -41,6 +41,12 @@ class ChainPosterior:
     --------
     bpfa.GlobalPosterior : The posterior of the features.
 
+    References
+    ----------
+    .. [1] J. Paisley and L. Carin, "Nonparametric Factor Analysis with Beta Process Priors", ICML (2009).
+    .. [2] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+
     Examples
     --------
     >>> import bpfa

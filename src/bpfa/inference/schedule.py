@@ -30,6 +30,13 @@ class Schedule:
     --------
     bpfa.train : The training loop.
 
+    References
+    ----------
+    .. [1] H. Robbins and S. Monro, "A Stochastic Approximation Method", Annals of Mathematical Statistics 22
+       (1951).
+    .. [2] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic Variational Inference", Journal of
+       Machine Learning Research 14 (2013).
+
     Examples
     --------
     >>> Schedule()(1)

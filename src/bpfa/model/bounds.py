@@ -37,6 +37,13 @@ def full_bound(
     bpfa.held_out_score : How well a posterior predicts held-out entries.
     bpfa.train : The training loop.
 
+    References
+    ----------
+    .. [1] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic Variational Inference", Journal of
+       Machine Learning Research 14 (2013).
+    .. [2] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+
     Examples
     --------
     >>> from bpfa.inference.starts import random_posterior

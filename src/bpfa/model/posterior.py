@@ -101,6 +101,12 @@ class GlobalPosterior:
     bpfa.ChainPosterior : The posterior of the sampler.
     bpfa.posterior_draws : Draws from a posterior.
 
+    References
+    ----------
+    .. [1] M. D. Hoffman, D. M. Blei, C. Wang and J. Paisley, "Stochastic Variational Inference", Journal of
+       Machine Learning Research 14 (2013).
+    .. [2] M. D. Hoffman and D. M. Blei, "Structured Stochastic Variational Inference", AISTATS (2015).
+
     Examples
     --------
     >>> import bpfa

@@ -36,6 +36,12 @@ class Priors:
     bpfa.draw_data : Data drawn from the model.
     bpfa.BPFA : The estimator for tables.
 
+    References
+    ----------
+    .. [1] J. Paisley and L. Carin, "Nonparametric Factor Analysis with Beta Process Priors", ICML (2009).
+    .. [2] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+
     Examples
     --------
     >>> Priors(a=2.0).a
@@ -159,6 +165,10 @@ def draw_data(
     --------
     bpfa.Priors : The hyperparameters.
     bpfa.BPFA.sample : Draw new rows.
+
+    References
+    ----------
+    .. [1] J. Paisley and L. Carin, "Nonparametric Factor Analysis with Beta Process Priors", ICML (2009).
 
     Examples
     --------

@@ -224,6 +224,11 @@ def plot_coverage(
     bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
     bpfa.report.model_report : A page about a model.
 
+    References
+    ----------
+    .. [1] T. Gneiting, F. Balabdaoui and A. E. Raftery, "Probabilistic Forecasts, Calibration and Sharpness",
+       Journal of the Royal Statistical Society B 69 (2007).
+
     Examples
     --------
     >>> from bpfa import BPFA, draw_data

@@ -62,6 +62,10 @@ def posterior_draws(
     bpfa.held_out_score : How well a posterior predicts held-out entries.
     bpfa.GlobalPosterior : The posterior of the features.
 
+    References
+    ----------
+    .. [1] M. D. Hoffman and D. M. Blei, "Structured Stochastic Variational Inference", AISTATS (2015).
+
     Examples
     --------
     >>> from bpfa import ArrayRows, algorithm

@@ -123,6 +123,13 @@ def held_out_score(
     bpfa.HeldOutScore : The result, with its parts.
     bpfa.posterior_draws : Draws from a posterior.
 
+    References
+    ----------
+    .. [1] A. Shah, D. A. Knowles and Z. Ghahramani, "An Empirical Study of Stochastic Variational Algorithms
+       for the Beta Bernoulli Process", ICML (2015).
+    .. [2] T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation", Journal
+       of the American Statistical Association 102 (2007).
+
     Examples
     --------
     >>> from bpfa import algorithm

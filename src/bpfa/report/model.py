@@ -17,7 +17,7 @@ __all__ = ["model_report"]
 TOP_COLUMNS, MOST_COMPONENTS = 8, 200
 
 
-def model_report(model: Any, X: Any = None, *, title: str, truth: Any = None) -> str:
+def model_report(model: Any, X: Any = None, *, title: str, truth: Any = None, batch: Any = None) -> str:
     """Return a page that shows what a model has learned and, given data, how well it predicts them.
 
     Parameters
@@ -30,6 +30,8 @@ def model_report(model: Any, X: Any = None, *, title: str, truth: Any = None) ->
     title : str
     truth : array-like, frame, AnnData, or Rows, optional
         The same data with some of the entries that `X` lacks; the model is then judged by these entries.
+    batch : sequence, or str, optional
+        The batch of every row of `X`, as in `BPFA.fit`.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def model_report(model: Any, X: Any = None, *, title: str, truth: Any = None) ->
     from sklearn.base import clone
 
     columns = [str(name) for name in column_labels(model)]
-    predictions = None if X is None else prediction_section(model, X, truth)
+    predictions = None if X is None else prediction_section(model, X, truth, batch)
     return render(
         kind="model",
         title=title,

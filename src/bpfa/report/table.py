@@ -83,15 +83,15 @@ def noise_section(model: Any, columns: list[str]) -> Noise:
     return Noise(words, int(known.sum()), chart, title, _bars(share, known, columns))
 
 
-def prediction_section(model: Any, X: Any, truth: Any = None) -> Predictions:
+def prediction_section(model: Any, X: Any, truth: Any = None, batch: Any = None) -> Predictions:
     """Return how well a model predicts entries hidden from it: those that only the truth has, if given."""
     hidden = None
     if truth is not None:
         X, hidden = truth, _observed(model, truth) & ~_observed(model, X)
-    calibration = model.calibration(X, hidden, levels=LEVELS)
+    calibration = model.calibration(X, hidden, levels=LEVELS, batch=batch)
     label, n_entries = calibration["entries"][0], int(calibration["n_entries"][0])
-    share = model.variance_explained(X, hidden)["variance_explained"][1]
-    by_column = model.variance_explained(X, hidden, per_column=True).query("entries == @label")
+    share = model.variance_explained(X, hidden, batch=batch)["variance_explained"][1]
+    by_column = model.variance_explained(X, hidden, per_column=True, batch=batch).query("entries == @label")
     explained = by_column["variance_explained"].to_numpy()
     enough = np.isfinite(explained) & (by_column["n_entries"].to_numpy() >= LEAST_ENTRIES)
     title = "Variance explained"

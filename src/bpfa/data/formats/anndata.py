@@ -39,6 +39,11 @@ class AnnDataRows(MappedRows):
     bpfa.open_rows : Open a file, a frame or several of them.
     bpfa.data.RowSource : The base of all sources.
 
+    References
+    ----------
+    .. [1] I. Virshup, S. Rybakov, F. J. Theis, P. Angerer and F. A. Wolf, "anndata: Access and Store
+       Annotated Data Matrices", Journal of Open Source Software 9 (2024).
+
     Examples
     --------
     >>> import anndata

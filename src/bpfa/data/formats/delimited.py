@@ -33,7 +33,8 @@ __all__ = ["TextRows", "read_csv"]
 class TextRows(ArrayRows):
     r"""Rows of a table in a text file, kept as an array in memory.
 
-    Missing entries are empty, or one of NA, NaN, null and the other marks that pandas knows. The separator,
+    Missing entries are empty, a dash, a dot or a question mark, or one of NA, NaN, null and the other marks
+    that pandas knows. The separator,
     the decimal mark, whether there is a header, and which column holds names of rows are found out from the
     file as far as they are not given; `reading` says what was found out.
 
@@ -147,6 +148,9 @@ class TextRows(ArrayRows):
 
     def _refuse_text(self, positions: list[int]) -> None:
         layout = self.layout
+        # Columns of text are named first, and by themselves: columns in which single entries are no numbers
+        # should be mended rather than left out.
+        positions = [at for at in positions if at in layout.mostly_text] or positions
         with name_text_file_in_errors(self.path):
             found = first_texts(self.path, layout.separator, layout.n_skipped, positions, layout.decimal)
         places = {
@@ -157,6 +161,8 @@ class TextRows(ArrayRows):
         commas = layout.decimal == "." and "," in value and WITH_COMMA.fullmatch(value) is not None
         points = layout.decimal == "," and value.replace(".", "", 1).lstrip("+-").isdigit()
         hints = ["NA where they are missing"]
+        if value[:1] in ("<", ">"):
+            hints.append("a number in place of a limit of detection")
         if commas or points:
             hints.append(f"decimal={',' if commas else '.'!r} if that is the decimal mark")
         if len(layout.labels) == 1:

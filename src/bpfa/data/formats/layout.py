@@ -53,8 +53,9 @@ class Layout:
         column that is called "a", and "0", "1", ... if there is no header.
     text : frozenset of int
         Columns in which the first lines hold text.
-    begins_with_text : bool
-        Whether most entries of the first column that are not missing are text.
+    mostly_text : frozenset of int
+        Columns of which most entries in the first lines that are not missing are text: single ones are more
+        likely errors.
     line_end : str
         How lines end in the file.
     found : tuple of str
@@ -69,9 +70,14 @@ class Layout:
     written: tuple[str, ...]
     labels: tuple[str, ...]
     text: frozenset[int]
-    begins_with_text: bool
+    mostly_text: frozenset[int]
     line_end: str
     found: tuple[str, ...]
+
+    @property
+    def begins_with_text(self) -> bool:
+        """Whether the first column holds text."""
+        return 0 in self.mostly_text
 
     @property
     def n_skipped(self) -> int:
@@ -134,7 +140,7 @@ def find_layout(
         written=written,
         labels=labels,
         text=text,
-        begins_with_text=_begins_with_text(kinds[1:] if header else kinds),
+        mostly_text=_mostly_text_columns(kinds[1:] if header else kinds, width),
         line_end="\r\n" if lines[0].endswith("\r\n") else "\n",
         found=tuple(found),
     )
@@ -266,10 +272,10 @@ def _text_columns(kinds: list[list[str]], width: int) -> frozenset[int]:
     return frozenset(at for row in kinds for at, kind in enumerate(row[:width]) if kind == "text")
 
 
-def _begins_with_text(kinds: list[list[str]]) -> bool:
-    """Return whether most known entries of the first column are text: single ones are more likely errors."""
-    known = [row[0] for row in kinds if row[0] != "missing"]
-    return 2 * known.count("text") > len(known)
+def _mostly_text_columns(kinds: list[list[str]], width: int) -> frozenset[int]:
+    """Return the columns of which most known entries are text."""
+    known = [[row[at] for row in kinds if at < len(row) and row[at] != "missing"] for at in range(width)]
+    return frozenset(at for at, column in enumerate(known) if 2 * column.count("text") > len(column))
 
 
 def _is_header(

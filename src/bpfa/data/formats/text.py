@@ -21,11 +21,12 @@ __all__ = ["MISSING", "TEXT_SUFFIXES", "kind_of_field", "open_text", "records", 
 
 # The kinds of text files, each with the separator that it usually has.
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
-# What means a missing entry: the list of pandas.
+# What means a missing entry: the list of pandas, and marks without a letter or a digit.
 MISSING = frozenset(
     (
         *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None"),
         *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+        *("-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "?"),
     )
 )
 BOOLEANS = {"TRUE": 1.0, "True": 1.0, "true": 1.0, "FALSE": 0.0, "False": 0.0, "false": 0.0}
@@ -44,8 +45,8 @@ def kind_of_field(field: str) -> str:
 
     Examples
     --------
-    >>> [kind_of_field(field) for field in ("NA", " 7", "1.5e3", "1,5", "1e3", "true", "TP53")]
-    ['missing', 'integer', 'point', 'comma', 'number', 'boolean', 'text']
+    >>> [kind_of_field(field) for field in ("NA", "-", " 7", "1.5e3", "1,5", "1e3", "true", "TP53")]
+    ['missing', 'missing', 'integer', 'point', 'comma', 'number', 'boolean', 'text']
     """
     field = field.strip()
     if field in MISSING:
@@ -83,7 +84,8 @@ def name_text_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(cause := error.__cause__, UnicodeDecodeError):
             byte = cause.object[cause.start]
             raise ValueError(
-                f"{path}: byte 0x{byte:02x} is not UTF-8 text; expected a file that is saved as UTF-8"
+                f"{path}: byte 0x{byte:02x} is not UTF-8 text; expected a file that is saved as UTF-8 "
+                "(in Excel: 'CSV UTF-8')"
             ) from error
         raise
 
