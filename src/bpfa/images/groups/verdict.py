@@ -8,10 +8,13 @@ import numpy as np
 
 from bpfa._support.checks import Array
 
-__all__ = ["Verdict", "best_weight", "combined_variance"]
+__all__ = ["SHARED_ERROR", "Verdict", "best_weight", "combined_variance"]
 
-# Least probability of the dictionary in the mixture that the variance of a pixel belongs to.
-LEAST_DICTIONARY = 0.3
+# Least probability of the dictionary in the mixture that the variance of a pixel belongs to, in pictures that
+# are taken as they are and in noisy ones.
+LEAST_DICTIONARY, LEAST_DICTIONARY_NOISY = 0.3, 0.15
+# The error of the mean of all estimates of a noisy pixel has so many times the variance of these estimates.
+SHARED_ERROR = 7.0
 # Mean and standard deviation over pictures of the best weight of the groups.
 USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 
@@ -32,12 +35,14 @@ class Verdict:
     correction: float = 1.0
 
 
-def combined_variance(dictionary: Array, groups: Array, difference: Array, weight: float) -> Array:
+def combined_variance(
+    dictionary: Array, groups: Array, difference: Array, weight: float, *, noisy: bool = False
+) -> Array:
     """Return the mean squared deviation of a mixture of both stages from the combined picture.
 
     The combined picture gives the groups the given weight. The mixture gives them the same probability, but
-    the dictionary at least LEAST_DICTIONARY: groups are a better estimate, and a worse judge of their own
-    errors (docs/math.md section 19).
+    the dictionary at least LEAST_DICTIONARY, or LEAST_DICTIONARY_NOISY: groups are a better estimate, and a
+    worse judge of their own errors (docs/math.md section 19).
 
     Parameters
     ----------
@@ -46,13 +51,15 @@ def combined_variance(dictionary: Array, groups: Array, difference: Array, weigh
     difference : array
         Picture of the groups minus that of the dictionary.
     weight : float
+    noisy : bool
+        Whether the observed pixels are noisy.
 
     Examples
     --------
     >>> combined_variance(np.array([1.0]), np.array([0.5]), np.array([2.0]), 0.5)
     array([1.75])
     """
-    share = min(weight, 1 - LEAST_DICTIONARY)
+    share = min(weight, 1 - (LEAST_DICTIONARY_NOISY if noisy else LEAST_DICTIONARY))
     mixed: Array = share * (groups + ((1 - weight) * difference) ** 2) + (1 - share) * (
         dictionary + (weight * difference) ** 2
     )
