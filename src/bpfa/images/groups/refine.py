@@ -21,7 +21,7 @@ from bpfa.images.groups.plan import GroupPlan
 from bpfa.images.groups.recorrupted import ADDED, can_be_checked, middle_of, recorrupted, trusted_weight
 from bpfa.images.groups.round import GroupedPicture, Grouping, Picture
 from bpfa.images.groups.turns import Turns, averaged
-from bpfa.images.groups.verdict import SHARED_ERROR, Verdict, combined_variance
+from bpfa.images.groups.verdict import Verdict, combined_variance, variance_of_groups
 from bpfa.prediction.groups import GroupBeliefs
 
 __all__ = ["Refined", "refine"]
@@ -268,11 +268,7 @@ def _combined(
         return Refined(dictionary._replace(std=std), noise, 0, 0.0, interrupted)
     difference = best.value - dictionary.mean
     mean = dictionary.mean + verdict.weight * difference
-    # How far estimates of a noisy pixel disagree is a better judge of the error that they share than what
-    # they say of it themselves.
-    spread = (
-        np.multiply(best.disagreement, SHARED_ERROR, dtype=float) if noisy else best.mixture.astype(float)
-    )
+    spread = variance_of_groups(best.variance, best.disagreement, noisy=noisy)
     variance = combined_variance(np.square(dictionary.std), spread, difference, verdict.weight, noisy=noisy)
     std = np.sqrt(verdict.correction * variance)
     informed = dictionary.informed
