@@ -41,8 +41,10 @@ CHANGES = (
     {"n_iterations": 4},
     {"floor_share": 0.002},
     {"floor_share": 0.01},
-    {"size": (6, 6)},
-    {"size": (8, 8)},
+    {"size": (6, 6), "next_sizes": ()},
+    {"size": (8, 8), "next_sizes": ()},
+    {"ahead": 0.0},
+    {"ahead": 0.8},
 )
 
 

@@ -1,6 +1,7 @@
 """Groups of like patches: the second stage of inpaint and denoise."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bpfa.images.groups import refine
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import plan_groups
 from bpfa.images.groups.round import Grouping
+from bpfa.images.groups.turns import Turns, averaged
 from bpfa.images.groups.verdict import combined_variance
 
 # A dictionary that is learned quickly, so that groups have something to improve.
@@ -84,6 +86,14 @@ def test_groups_denoise_better_than_the_dictionary(camera):
     assert bpfa.psnr(camera, result.image) > bpfa.psnr(camera, result.dictionary_image) + 0.2
     assert 17 < result.noise_std < 23
     assert 0.85 < (np.abs(result.image - camera) < 1.96 * result.std).mean() < 0.995
+
+
+def test_intervals_of_a_flat_noisy_picture_are_not_too_wide():
+    """With the variance that the groups state, nearly all pixels are within the intervals of 80 %."""
+    y, x = np.indices((72, 72))
+    flat = 100.0 + 0.3 * x + 40.0 * (y > 40)
+    result = denoise(flat + 20 * np.random.default_rng(1).normal(size=flat.shape), **QUICK)
+    assert 0.8 < (np.abs(result.image - flat) < 1.28 * result.std).mean() < 0.985
 
 
 def test_without_groups_the_result_is_that_of_the_dictionary(camera, missing):
@@ -214,6 +224,8 @@ def test_the_dictionary_has_a_part_in_the_variance_of_a_pixel():
     assert combined_variance(dictionary, groups, difference, 0.0) == pytest.approx(2.0)
     assert combined_variance(dictionary, groups, difference, 0.5) == pytest.approx(1.5 + 9 / 4)
     assert combined_variance(dictionary, groups, difference, 1.0) == pytest.approx(0.7 + 0.3 * (2 + 9))
+    noisy = combined_variance(dictionary, groups, difference, 1.0, noisy=True)
+    assert noisy == pytest.approx(0.8 + 0.2 * (2 + 9))
 
 
 def test_the_specification_restores_the_same_picture():
@@ -293,8 +305,8 @@ def test_channels_with_the_same_holes_have_models_of_their_own():
     plans = [plan_groups(o, noisy=noisy) for o, noisy in ((same, False), (other, False), (same, True))]
     assert [plan.separate_channels for plan in plans] == [True, False, False]
     grouping = Grouping(same.astype(np.float32), same, plans[0], BACKENDS["cpu"].groups)
-    assert grouping.offsets.shape == grouping.channels.shape == (3, 64)
-    np.testing.assert_array_equal(grouping.channels, np.repeat([[0], [1], [2]], 64, axis=1))
+    assert grouping.offsets.shape == grouping.channels.shape == (3, 100)
+    np.testing.assert_array_equal(grouping.channels, np.repeat([[0], [1], [2]], 100, axis=1))
     np.testing.assert_array_equal(grouping.offsets % 3, grouping.channels)
 
 
@@ -311,6 +323,49 @@ def test_channels_with_models_of_their_own_are_uncorrelated():
     found = grouping.round(current, grouping.beliefs(np.full(3, 1e-4)), learn_noise=False)
     # Observed pixels come back in their own channels.
     assert np.abs(found.value - colours)[observed].mean() < 0.05
+
+
+def drawn_turns(ahead=0.0):
+    """Rounds of two sizes on a small picture with holes."""
+    y, x = np.indices((40, 44))
+    picture = np.sin(x / 2 + y / 3)[None, :, :, None].astype(np.float32)
+    observed = np.random.default_rng(0).random(picture.shape) < 0.5
+    plan = replace(plan_groups(observed, noisy=False), ahead=ahead)
+    groupings = [Grouping(picture, observed, each, BACKENDS["cpu"].groups) for each in plan.of_each_size()]
+    start = np.where(observed, picture, 0).astype(np.float32)
+    return Turns(groupings, [grouping.beliefs(np.full(1, 1e-4)) for grouping in groupings], start)
+
+
+def test_sizes_take_turns_and_keep_what_they_have_learned():
+    turns = drawn_turns()
+    first, second, third = (turns.round(learn_noise=False) for _ in range(3))
+    large, small = drawn_turns().groupings
+    np.testing.assert_array_equal(
+        second.value, small.round(first.value, small.beliefs(np.full(1, 1e-4)), learn_noise=False).value
+    )
+    np.testing.assert_array_equal(
+        third.value, large.round(second.value, first.beliefs, learn_noise=False).value
+    )
+    assert turns.last is turns.groupings[0]
+
+
+def test_rounds_begin_ahead_of_the_last_picture():
+    turns = drawn_turns(ahead=0.5)
+    start = turns.start
+    found = turns.round(learn_noise=False)
+    np.testing.assert_allclose(turns.start, found.value + 0.5 * (found.value - start), atol=1e-6)
+
+
+def test_rounds_that_differ_count_as_disagreement():
+    turns = drawn_turns()
+    first, second = turns.round(learn_noise=False), turns.round(learn_noise=False)
+    average = averaged([first, second])
+    np.testing.assert_allclose(average.value, (first.value + second.value) / 2, atol=1e-6)
+    apart = (first.value - second.value) ** 2 / 4
+    np.testing.assert_allclose(
+        average.disagreement, (first.disagreement + second.disagreement) / 2 + apart, atol=1e-6
+    )
+    assert average.beliefs is second.beliefs
 
 
 def test_strips_do_not_change_the_bits(camera, missing, monkeypatch):

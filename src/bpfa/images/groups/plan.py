@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["GroupPlan", "plan_groups"]
 
 # Largest number of values that are modelled together. A picture with channels gets narrower patches.
-MOST_NUMBERS = 80
+MOST_NUMBERS = 100
 # Pictures with more channels than this are not grouped: a group would not have enough patches to learn from.
 MOST_CHANNELS = 256
 # Smallest number of patches that a picture must have to be grouped.
@@ -28,7 +28,7 @@ class GroupPlan:
     size : pair of int
         Height and width of a patch.
     stride : int
-        Distance in pixels between the reference patches, each of which has a group.
+        Largest distance in pixels between the reference patches, each of which has a group.
     reach, slice_reach : int
         The members of a group begin at most this many pixels and slices away from the reference.
     n_members : int
@@ -45,6 +45,10 @@ class GroupPlan:
         Noise variance of pixels that are taken as they are.
     separate_channels : bool
         Whether each channel of a group has a model of its own. Members are found on all channels in any case.
+    next_sizes : tuple of pairs of int
+        Sizes of the patches of the following rounds. They and `size` take turns.
+    ahead : float
+        How far ahead of the last picture a round begins, as a share of what the last round has changed.
     """
 
     size: tuple[int, int]
@@ -58,9 +62,20 @@ class GroupPlan:
     most_rounds: int
     noise: float = 1e-4
     separate_channels: bool = False
+    next_sizes: tuple[tuple[int, int], ...] = ()
+    ahead: float = 0.0
+
+    def of_each_size(self) -> list[GroupPlan]:
+        """Return a plan for each of the sizes that take turns."""
+        return [self._with_size(size) for size in (self.size, *self.next_sizes)]
+
+    def _with_size(self, size: tuple[int, int]) -> GroupPlan:
+        # Reference patches overlap by half, so that each pixel is in several groups.
+        stride = max(1, min(self.stride, (min(size) + 1) // 2))
+        return replace(self, size=size, stride=stride, next_sizes=())
 
 
-CLEAN = GroupPlan((8, 8), 4, 32, 1, 60, 1e-4, 10.0, 5, 8)
+CLEAN = GroupPlan((10, 10), 5, 32, 1, 60, 1e-4, 10.0, 5, 8, next_sizes=((7, 7),), ahead=0.4)
 """For pictures whose observed pixels are taken as they are."""
 NOISY = GroupPlan((7, 7), 3, 32, 1, 40, 4e-5, 0.005, 3, 6)
 """For noisy pictures."""
@@ -83,7 +98,9 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     >>> plan_groups(np.ones((1, 99, 99, 1), bool), noisy=True).size
     (7, 7)
     >>> [plan_groups(np.ones((1, 99, 99, 3), bool), noisy=noisy).size for noisy in (True, False)]
-    [(5, 5), (8, 8)]
+    [(5, 5), (10, 10)]
+    >>> [plan.size for plan in plan_groups(np.ones((1, 99, 99, 1), bool), noisy=False).of_each_size()]
+    [(10, 10), (7, 7)]
     >>> plan_groups(np.ones((1, 4, 4, 1), bool), noisy=True) is None
     True
     """
@@ -93,8 +110,13 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
         plan = replace(plan, separate_channels=True)
     together = 1 if plan.separate_channels else n_channels
     affordable = max(1, int((MOST_NUMBERS / together) ** 0.5))
-    size = min(plan.size[0], affordable, height), min(plan.size[1], affordable, width)
+    sizes = [
+        (min(rows, affordable, height), min(columns, affordable, width))
+        for rows, columns in (plan.size, *plan.next_sizes)
+    ]
+    # Sizes that have become the same are one size.
+    size, *next_sizes = dict.fromkeys(sizes)
     n_patches = (height - size[0] + 1) * (width - size[1] + 1)
     if n_channels > MOST_CHANNELS or n_patches < FEWEST_PATCHES:
         return None
-    return replace(plan, size=size, stride=min(plan.stride, max(1, (min(size) + 1) // 2)))
+    return replace(plan, size=size, next_sizes=tuple(next_sizes))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +19,10 @@ from bpfa.images.groups.features import FinishedGroups
 from bpfa.images.groups.held_out import hide_pixels, judge
 from bpfa.images.groups.plan import GroupPlan
 from bpfa.images.groups.recorrupted import ADDED, can_be_checked, middle_of, recorrupted, trusted_weight
-from bpfa.images.groups.round import GroupedPicture, Grouping
-from bpfa.images.groups.verdict import Verdict, combined_variance
+from bpfa.images.groups.round import GroupedPicture, Grouping, Picture
+from bpfa.images.groups.turns import Turns, averaged
+from bpfa.images.groups.verdict import Verdict, combined_variance, variance_of_groups
+from bpfa.prediction.groups import GroupBeliefs
 
 __all__ = ["Refined", "refine"]
 
@@ -142,30 +145,25 @@ class _Rounds:
         bar: ProgressBar,
     ) -> None:
         self.canvas, self.plan, self.noise, self.noisy, self.bar = canvas, plan, noise, noisy, bar
-        self.arguments = plan, kernels, n_threads
+        self.plans = plan.of_each_size()
+        self.arguments = kernels, n_threads
         self.best: GroupedPicture | None = None
-        self.rotation: NDArray[np.float32] | None = None
+        self.last: Grouping | None = None
         self.n_rounds = self.n_done = 0
 
-    def grouping(self, canvas: Canvas) -> Grouping:
-        return Grouping(canvas.values, canvas.observed, *self.arguments)
+    def turns(self, canvas: Canvas, start: Restored | GroupedPicture, noise: Array | None = None) -> Turns:
+        """Return rounds on a picture that begin with this one, and with the noise of the picture or this."""
+        groupings = [Grouping(canvas.values, canvas.observed, plan, *self.arguments) for plan in self.plans]
+        beliefs = [grouping.beliefs(self.noise if noise is None else noise) for grouping in groupings]
+        return Turns(groupings, beliefs, _picture(start))
 
-    def next(
-        self, grouping: Grouping, before: Restored | GroupedPicture, noise: Array | None = None
-    ) -> GroupedPicture:
-        """Make one round that follows another one, or the dictionary with this variance of the noise."""
+    def next(self, turns: Turns) -> GroupedPicture:
+        """Make one more round."""
 
         def tell(share: float) -> None:
             self.bar.update(self.n_done + share, f"round {self.n_done + 1}")
 
-        if isinstance(before, GroupedPicture):
-            current, beliefs = before.value, before.beliefs
-        else:
-            current, beliefs = (
-                before.mean.astype(np.float32),
-                grouping.beliefs(self.noise if noise is None else noise),
-            )
-        found = grouping.round(current, beliefs, learn_noise=self.noisy, tell=tell)
+        found = turns.round(learn_noise=self.noisy, tell=tell)
         self.n_done += 1
         return found
 
@@ -176,10 +174,11 @@ class _Rounds:
             self.n_rounds += 1
 
     def _settling(self, canvas: Canvas, dictionary: Restored, noise: Array) -> Iterator[GroupedPicture]:
-        grouping = self.grouping(canvas)
+        turns = self.turns(canvas, dictionary, noise)
         before: Restored | GroupedPicture = dictionary
         for _ in range(self.plan.most_rounds):
-            state = self.next(grouping, before, noise)
+            state = self.next(turns)
+            self.last = self.last or turns.last
             yield state
             if _settled(before, state):
                 return
@@ -207,37 +206,50 @@ class _Rounds:
         """Make rounds without the hidden pixels, judge by them, and end with rounds that use all pixels."""
         seen = self.canvas.values[hidden].astype(float)
         visible = replace(self.canvas, observed=self.canvas.observed & ~hidden)
-        restored, grouping = restore(visible), self.grouping(visible)
+        restored = restore(visible)
         # In single precision, because the picture may be large.
         pilot = Restored(restored.mean.astype(np.float32), restored.std.astype(np.float32), restored.informed)
         del restored
-        states: list[GroupedPicture] = []
-        least = np.inf
+        turns = self.turns(visible, pilot)
+        recent: deque[GroupedPicture] = deque(maxlen=len(self.plans))
+        states: list[Restored | GroupedPicture] = [pilot]
+        best, least = None, np.inf
         for _ in range(self.plan.most_rounds):
-            before = states[-1] if states else pilot
-            found = self.next(grouping, before)
+            recent.append(self.next(turns))
+            found = averaged(recent)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
-            if states and error > least * (1 - LEAST_GAIN):
+            if best is not None and error > least * (1 - LEAST_GAIN):
                 break
-            least = error
-            states = [*(state.without_variances() for state in states[-LAST_ROUNDS:]), found]
+            best, least = found, error
+            states = [*states[-LAST_ROUNDS:], recent[-1].without_variances()]
             self.n_rounds += 1
-        spread = np.square(pilot.std[hidden], dtype=float), states[-1].mixture[hidden].astype(float)
-        pictures = pilot.mean[hidden].astype(float), states[-1].value[hidden].astype(float)
+        assert best is not None
+        spread = np.square(pilot.std[hidden], dtype=float), best.mixture[hidden].astype(float)
+        pictures = pilot.mean[hidden].astype(float), best.value[hidden].astype(float)
         verdict = judge(seen, *pictures, spread)
         if verdict.weight >= LEAST_WEIGHT:
-            state: Restored | GroupedPicture = states[0] if len(states) > LAST_ROUNDS else dictionary
-            grouping = self.grouping(self.canvas)
-            self.rotation = grouping.rotation
-            for _ in range(min(LAST_ROUNDS, self.n_rounds)):
-                state = self.best = self.next(grouping, state)
+            self._repeat(states[0] if self.n_rounds > LAST_ROUNDS else dictionary, turns.beliefs)
         return verdict
+
+    def _repeat(self, start: Restored | GroupedPicture, beliefs: Sequence[GroupBeliefs]) -> None:
+        """Make the last rounds again, with all pixels and with what has been learned."""
+        n_last = min(LAST_ROUNDS, self.n_rounds)
+        turns = self.turns(self.canvas, start)
+        turns.beliefs, turns.n_done = list(beliefs), self.n_rounds - n_last
+        recent: deque[GroupedPicture] = deque(maxlen=len(self.plans))
+        for _ in range(n_last):
+            recent.append(self.next(turns))
+            self.best, self.last = averaged(recent), turns.last
+
+
+def _picture(state: Restored | GroupedPicture) -> Picture:
+    """Return the picture that the next round begins with."""
+    return state.value if isinstance(state, GroupedPicture) else state.mean.astype(np.float32)
 
 
 def _settled(before: Restored | GroupedPicture, after: GroupedPicture) -> bool:
     """Return whether a round has changed the picture by much less than its deviation."""
-    value = before.value if isinstance(before, GroupedPicture) else before.mean
-    change = float(np.mean((after.value - value) ** 2))
+    change = float(np.mean((after.value - _picture(before)) ** 2))
     return change < LEAST_CHANGE**2 * float(np.mean(after.mixture))
 
 
@@ -256,15 +268,14 @@ def _combined(
         return Refined(dictionary._replace(std=std), noise, 0, 0.0, interrupted)
     difference = best.value - dictionary.mean
     mean = dictionary.mean + verdict.weight * difference
-    # Hidden pixels were judged with the disagreement of the groups. Where there are none, it would be counted
-    # twice: groups disagree where they differ from the dictionary.
-    spread = (best.variance if noisy else best.mixture).astype(float)
-    variance = combined_variance(np.square(dictionary.std), spread, difference, verdict.weight)
+    spread = variance_of_groups(best.variance, best.disagreement, noisy=noisy)
+    variance = combined_variance(np.square(dictionary.std), spread, difference, verdict.weight, noisy=noisy)
     std = np.sqrt(verdict.correction * variance)
     informed = dictionary.informed
     restored = Restored(
         np.where(informed, mean, dictionary.mean), np.where(informed, std, dictionary.std), informed
     )
     found = best.beliefs.noise if noisy else noise
-    groups = FinishedGroups(best.value, rounds.plan, best.beliefs, rounds.rotation)
+    assert rounds.last is not None
+    groups = FinishedGroups(best.value, rounds.last.plan, best.beliefs, rounds.last.rotation)
     return Refined(restored, found, rounds.n_rounds, verdict.weight, interrupted, groups)

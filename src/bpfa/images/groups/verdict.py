@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
 
-__all__ = ["Verdict", "best_weight", "combined_variance"]
+__all__ = ["Verdict", "best_weight", "combined_variance", "variance_of_groups"]
 
-# Least probability of the dictionary in the mixture that the variance of a pixel belongs to.
-LEAST_DICTIONARY = 0.3
+# Least probability of the dictionary in the mixture that the variance of a pixel belongs to, in pictures that
+# are taken as they are and in noisy ones.
+LEAST_DICTIONARY, LEAST_DICTIONARY_NOISY = 0.3, 0.2
+# The squared error of the mean of all estimates of a noisy pixel is this share of the variance that they
+# state, plus so many times the variance of the estimates themselves.
+STATED, DISAGREEMENT = 0.3, 5.0
 # Mean and standard deviation over pictures of the best weight of the groups.
 USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 
@@ -32,12 +38,14 @@ class Verdict:
     correction: float = 1.0
 
 
-def combined_variance(dictionary: Array, groups: Array, difference: Array, weight: float) -> Array:
+def combined_variance(
+    dictionary: Array, groups: Array, difference: Array, weight: float, *, noisy: bool = False
+) -> Array:
     """Return the mean squared deviation of a mixture of both stages from the combined picture.
 
     The combined picture gives the groups the given weight. The mixture gives them the same probability, but
-    the dictionary at least LEAST_DICTIONARY: groups are a better estimate, and a worse judge of their own
-    errors (docs/math.md section 19).
+    the dictionary at least LEAST_DICTIONARY, or LEAST_DICTIONARY_NOISY: groups are a better estimate, and a
+    worse judge of their own errors (docs/math.md section 19).
 
     Parameters
     ----------
@@ -46,17 +54,48 @@ def combined_variance(dictionary: Array, groups: Array, difference: Array, weigh
     difference : array
         Picture of the groups minus that of the dictionary.
     weight : float
+    noisy : bool
+        Whether the observed pixels are noisy.
 
     Examples
     --------
     >>> combined_variance(np.array([1.0]), np.array([0.5]), np.array([2.0]), 0.5)
     array([1.75])
     """
-    share = min(weight, 1 - LEAST_DICTIONARY)
+    share = min(weight, 1 - (LEAST_DICTIONARY_NOISY if noisy else LEAST_DICTIONARY))
     mixed: Array = share * (groups + ((1 - weight) * difference) ** 2) + (1 - share) * (
         dictionary + (weight * difference) ** 2
     )
     return mixed
+
+
+def variance_of_groups(
+    stated: NDArray[np.floating[Any]], disagreement: NDArray[np.floating[Any]], *, noisy: bool
+) -> Array:
+    """Return the squared error that is expected of the mean of all estimates of a pixel.
+
+    What the groups state is too much where a noisy picture is flat, and too little in texture; how far they
+    disagree is a better measure of the error that they share (docs/math.md section 19). In pictures that are
+    taken as they are it is the variance of the mixture of all estimates, which hidden pixels correct.
+
+    Parameters
+    ----------
+    stated, disagreement : arrays
+        Mean variance that the estimates of a pixel state, and the variance of these estimates.
+    noisy : bool
+        Whether the observed pixels are noisy.
+
+    Examples
+    --------
+    >>> stated, disagreement = np.array([1.0]), np.array([0.25])
+    >>> [variance_of_groups(stated, disagreement, noisy=noisy).item() for noisy in (True, False)]
+    [1.55, 1.25]
+    """
+    shares = (STATED, DISAGREEMENT) if noisy else (1.0, 1.0)
+    expected: Array = shares[0] * stated.astype(float)
+    # In place, because the picture may be large.
+    expected += shares[1] * disagreement
+    return expected
 
 
 def best_weight(seen: Array, dictionary: Array, groups: Array) -> float | None:
