@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,6 @@ from experiments.markdown import table
 from experiments.scores import gaussian_scores
 from experiments.tables import SOURCES, TableTask
 
-RESULTS = SECTIONS["readable"].results
 SEEDS = (0, 1, 2)
 PREFERENCES = ("prediction", "balance", "readability")
 # Regularised PCA ends when the squared error changes by less than this share of itself.
@@ -125,8 +125,9 @@ METHODS: dict[str, Method] = {
 def main() -> None:
     parser = parser_with_data(__doc__)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--output", type=Path, default=SECTIONS["readable"].results)
     arguments = parser.parse_args()
-    console, rows = Console(width=150), kept_rows(arguments.tables)
+    console, rows = Console(width=150), kept_rows(arguments.output, arguments.tables)
     for name in arguments.tables:
         chosen = TABLES[name]
         if chosen.source and (line := SOURCES[chosen.source].file.missing_from(arguments.data)):
@@ -142,14 +143,14 @@ def main() -> None:
             console.print(name, cells(row))
             # Written after every method, as all tables take many minutes.
             rows.sort(key=lambda row: list(TABLES).index(row["table"]))
-            write_results(RESULTS, {"rows": rows})
+            write_results(arguments.output, {"rows": rows})
 
 
-def kept_rows(tables: list[str]) -> list[dict[str, Any]]:
+def kept_rows(path: Path, tables: list[str]) -> list[dict[str, Any]]:
     """Return the rows of an earlier run on other tables than these."""
-    if not RESULTS.exists():
+    if not path.exists():
         return []
-    return [row for row in json.loads(RESULTS.read_text())["rows"] if row["table"] not in tables]
+    return [row for row in json.loads(path.read_text())["rows"] if row["table"] not in tables]
 
 
 def measure(task: TableTask, method: Method, n_features: int | None) -> dict[str, Any]:
