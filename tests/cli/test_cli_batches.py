@@ -54,7 +54,7 @@ def test_a_column_has_the_labels(run, folder, source):
 
 
 def test_rows_are_shown_as_another_batch_would(run, folder):
-    assert run("fit", "t.csv", "m.bpfa", "--batch", "day", *SMALL).status == 0
+    assert run("fit", "t.csv", "m.bpfa", "--batch", "day", *SMALL, "--with-rows").status == 0
     assert run("impute", "m.bpfa", "t.csv", "same.csv", "--batch", "day").status == 0
     assert run("impute", "m.bpfa", "t.csv", "m.csv", "--batch", "day", "--to-batch", "monday").status == 0
     assert run("transform", "m.bpfa", "t.csv", "w.csv", "--batch", "day").status == 0

@@ -162,6 +162,27 @@ def test_stacks_and_spectra(run, image):
         assert std["Experiments/a map/data"].dtype == np.float32
 
 
+def test_scans_with_many_channels_are_restored_in_components(run, image):
+    """As signals of HyperSpy are; patches of all channels would have thousands of values."""
+    y, x, energy = np.mgrid[:24, :20, :100]
+    truth = 20 + x * np.exp(-(((energy - 40) / 9.0) ** 2)) + 0.5 * y
+    noisy = (truth + RNG.normal(0, 3, truth.shape)).astype(np.float32)
+    hspy("map.hspy", noisy, (True, True, False))
+    run("denoise", "map.hspy", "clean.hspy", "--std", "std.npy", *SMALL)
+    restored = read_image("clean.hspy").values
+    assert restored.shape == noisy.shape == np.load("std.npy").shape
+    assert np.square(restored - truth).mean() < 0.1 * np.square(noisy - truth).mean()
+    hspy("4d.hspy", noisy.reshape(24, 20, 10, 10), (True, True, False, False))
+    run("inpaint", "4d.hspy", "whole.hspy", "--mask", "mask.png", *SMALL)
+    with h5py.File("whole.hspy") as file:
+        (signal,) = file["Experiments"].values()
+        found = signal["data"][()]
+    assert found.shape == (24, 20, 10, 10)
+    np.testing.assert_array_equal(found[~MISSING], noisy.reshape(found.shape)[~MISSING])
+    errors = found.reshape(truth.shape)[MISSING] - truth[MISSING]
+    assert np.square(errors).mean() < 0.5 * truth[MISSING].var()
+
+
 def test_axes_by_hand(run, image):
     np.save("cube.npy", np.stack([TRUTH] * 4).astype(float))
     refused(run("denoise", "cube.npy", "o.npy"), "cube.npy", "--channel-axis", "--stack-axis")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from chromium import chromium, needs_chromium, requests_of
 from cli_run import runner
+from micrographs import hspy
 
 import bpfa
 from bpfa.cli.live_server import serving
@@ -53,6 +54,18 @@ def test_a_simulated_scan_of_a_picture(run, tmp_path, scan):
     assert stack.shape == std.shape == (3, 40, 44)
     assert stack.dtype == np.float32
     assert (np.abs(stack[-1] - picture()) < 1e-3).mean() > 0.35
+
+
+def test_a_simulated_scan_of_counts(run, tmp_path):
+    """The mean of few counts over the channels is no whole number, and the peak is that of the picture."""
+    counts = np.random.default_rng(0).poisson(picture()[..., None] / 100, size=(40, 44, 12))
+    hspy(tmp_path / "a.hspy", counts, (True, True, False))
+    options = ("--simulate", "--dose", "0.4", "--frames", "2")
+    found = result_of(run("live", tmp_path / "a.hspy", tmp_path / "out.npy", *options, *SMALL, "--json"))
+    frames = np.load(tmp_path / "out.npy")
+    assert frames.dtype == np.float32
+    assert len(np.unique(frames[0].round(3))) > 20
+    assert 0 < found["psnr"][-1] < 60
 
 
 def test_a_stack_and_a_kept_model(run, tmp_path):

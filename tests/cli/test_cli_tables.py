@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def fitted(run, source="t.npy", *options):
-    assert run("fit", source, "m.bpfa", *SMALL, *options).status == 0
+    assert run("fit", source, "m.bpfa", *SMALL, "--with-rows", *options).status == 0
     return bpfa.BPFA.load("m.bpfa")
 
 

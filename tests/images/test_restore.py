@@ -8,6 +8,7 @@ import pytest
 
 from bpfa import ALGORITHMS, algorithm
 from bpfa._support.philox import Stream
+from bpfa.backends.cpu import instruction_sets
 from bpfa.images import PatchRows
 from bpfa.images.canvas import Canvas
 from bpfa.images.restore import EMPTY_WEIGHT, NOISE_SHARE, STRIP_PATCHES, PatchDraws, restore, restore_canvas
@@ -171,6 +172,22 @@ def test_the_compiled_restoration_equals_the_specification(kind, shape, size, bl
     found = compiled.backend.restore_patches(rows, posterior, compiled, **given)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_instruction_set_restores_the_same_picture(instruction_set, dtype):
+    shape = (1, 14, 13, 1)
+    rows = PatchRows(np.random.default_rng(0).normal(size=shape), observed_of("few", shape), (4, 5))
+    posterior = random_posterior(rows, 20, seed=0, noise_share=0.1, features_per_row=2.5)
+    given = {"n_draws": 2, "n_samples": 2, "stream": Stream.from_seed(0)}
+    plain = algorithm("gibbs-ssvi", device="numpy")
+    expected = restore(rows, PatchDraws(posterior, plain, **given), rows.strips(10))
+    chosen = algorithm("gibbs-ssvi", device="cpu", dtype=dtype, instruction_set=instruction_set, n_jobs=1)
+    found = chosen.backend.restore_patches(rows, posterior, chosen, **given)
+    tolerance = 1e-9 if dtype == "float64" else 1e-4
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

@@ -151,6 +151,9 @@ def test_intervals_are_counted_over_all_pixels_of_noisy_images():
     assert known.pixels == "pixels"
     assert known.where.all()
     assert known.peak == pytest.approx(np.ptp(WAVES))
+    counts = np.array([[0, 9], [3, 4]])
+    peaks = [Comparison(counts.astype(t), counts > 0, "pixels").peak for t in ("u1", "u2", "u4", "i8")]
+    assert peaks == [255, 65535, 9, 9]
     within = np.abs(WAVES - result.image) < 1.2815516 * result.std
     assert known.coverage(result)[LEVELS.index(0.8)] == pytest.approx(within.mean())
 

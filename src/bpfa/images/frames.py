@@ -15,6 +15,7 @@ from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
 from bpfa.images.canvas import Canvas
 from bpfa.images.defaults import default_patch_size
+from bpfa.images.frame_items import as_frame, frame_and_mask
 from bpfa.images.hidden_pixels import HiddenPixels
 from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
@@ -284,7 +285,7 @@ class FrameRestorer:
         for item in slot:
             self.counts.n_skipped += slot.take_skipped()
             try:
-                result = self.restore(*_frame_and_mask(item))
+                result = self.restore(*frame_and_mask(item))
             except (TypeError, ValueError) as error:
                 self.counts.n_refused += 1
                 warnings.warn(f"a frame is left out: {error}", FrameWarning, stacklevel=2)
@@ -296,7 +297,7 @@ class FrameRestorer:
 
         A frame that cannot be restored leaves everything as it was.
         """
-        array = _as_array(frame)
+        array = as_frame(frame)
         form = tuple(array.shape), np.dtype(array.dtype)
         if self._form is not None and form != self._form:
             raise ValueError(
@@ -385,25 +386,6 @@ class FrameRestorer:
         if self._scan is None:
             raise ValueError(f"{method}: no frame is being scanned; expected a call of `begin` before")
         return self._scan
-
-
-def _frame_and_mask(item: Any) -> tuple[Any, Any]:
-    """Return the frame and the mask of an item of a stream."""
-    if not isinstance(item, tuple):
-        return item, None
-    if len(item) != 2:
-        raise ValueError(f"a tuple of {len(item)}; expected a frame, or a pair of a frame and its mask")
-    return item
-
-
-def _as_array(frame: Any) -> Any:
-    """Return a frame as an array, which it is already if it is on a GPU."""
-    if hasattr(frame, "dtype") and hasattr(frame, "shape"):
-        return frame
-    try:
-        return np.asarray(frame)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"frame: not an array of numbers ({error})") from error
 
 
 class _PartialScan(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from bpfa.backends.cpu import _kernels
 from bpfa.backends.cpu.local import Gibbs, view_arguments
 from bpfa.backends.kernel_methods import check_precisions
 from bpfa.data.overlap import EMPTY_WEIGHT, NOISE_SHARE, Restored
-from bpfa.data.patches import PatchRows
+from bpfa.data.patches import PatchRows, Strip
 from bpfa.model.posterior import Posterior
 
 __all__ = ["restore_patches"]
@@ -68,10 +70,7 @@ def restore_patches(
         check_precisions(view, local.dtype)
     given = [view_arguments(view) for view in views]
     predict = getattr(_kernels, f"predict_patches_{local.dtype}")
-    fold = getattr(_kernels, f"fold_patches_{local.dtype}")
-    picture = _picture(rows, local.dtype)
-    weight, first, second = (np.zeros(rows.shape) for _ in range(3))
-    informed = np.zeros(rows.shape, np.uint8)
+    picture, sums = _picture(rows, local.dtype), _Sums(rows.shape)
     noise = NOISE_SHARE * float(np.mean([1 / view.g_o for view in views]))
     strips = rows.strips(STRIP_VALUES // rows.n_columns)
     most = max(len(strip.ids) for strip in strips)
@@ -79,7 +78,7 @@ def restore_patches(
     seen = np.empty(most, np.uint8)
     for strip in tracked(strips, "restoring", shown=bool(verbose)):
         n = len(strip.ids)
-        found = {"mean": kept[0, :n], "squares": kept[1, :n], "informed": seen[:n]}
+        found: dict[str, NDArray[Any]] = {"mean": kept[0, :n], "squares": kept[1, :n], "informed": seen[:n]}
         for m, arguments in enumerate(given):
             predict(
                 method=local._method,
@@ -96,25 +95,46 @@ def restore_patches(
                 n_threads=n_threads,
                 instruction_set=local.instruction_set or "",
             )
+        sums.add(rows, strip, found, n_draws * n_samples, noise, n_threads)
+    return Restored.of_sums(sums.weight, sums.first, sums.second, sums.informed.view(bool))
+
+
+class _Sums:
+    """The sums over the patches of every pixel."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.weight, self.first, self.second = (np.zeros(shape) for _ in range(3))
+        self.informed = np.zeros(shape, np.uint8)
+
+    def add(
+        self,
+        rows: PatchRows,
+        strip: Strip,
+        found: dict[str, NDArray[Any]],
+        n_predictions: int,
+        noise: float,
+        n_threads: int,
+    ) -> None:
+        """Add the patches of a strip, given their predictions and the noise that their weights allow for."""
+        fold = getattr(_kernels, f"fold_patches_{found['mean'].dtype}")
         fold(
             y=strip.y,
             x=rows.x,
             patch_height=rows.size[0],
             patch_width=rows.size[1],
             **found,
-            n_predictions=n_draws * n_samples,
+            n_predictions=n_predictions,
             noise=noise,
             empty_weight=EMPTY_WEIGHT,
-            weight=weight[strip.slice],
-            first=first[strip.slice],
-            second=second[strip.slice],
-            any_informed=informed[strip.slice],
+            weight=self.weight[strip.slice],
+            first=self.first[strip.slice],
+            second=self.second[strip.slice],
+            any_informed=self.informed[strip.slice],
             n_threads=n_threads,
         )
-    return Restored.of_sums(weight, first, second, informed.view(bool))
 
 
-def _picture(rows: PatchRows, dtype: str) -> dict[str, NDArray[np.generic] | None]:
+def _picture(rows: PatchRows, dtype: str) -> dict[str, NDArray[Any] | None]:
     """Return the pixels of a picture, and which of them are observed, as arguments of the kernels."""
     observed = rows.picture_observed
     # The kernels expect zeros at missing pixels.
