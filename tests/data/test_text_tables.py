@@ -351,20 +351,6 @@ def test_what_cannot_be_read_is_refused_in_one_line(case, tmp_path):
     assert "expected" in str(caught.value)
 
 
-def test_marks_without_a_letter_or_a_digit_are_missing(tmp_path):
-    marks = ["-", "--", "\u2013", "\u2014", ".", "..", "?"]
-    content = "name;a;b\n" + "".join(f"r{i};{mark};{i},5\n" for i, mark in enumerate(marks)) + "-;1,5;2\n"
-    rows = opened(tmp_path, content)
-    np.testing.assert_array_equal(rows.values[:, 0], [np.nan] * len(marks) + [1.5])
-    assert names_of(rows)[1] == [[*(f"r{i}" for i in range(len(marks))), "-"]]
-
-
-def test_another_encoding_is_refused_with_a_way_out(tmp_path):
-    (tmp_path / "x.csv").write_bytes("a,b (µg/l)\n1,2\n".encode("cp1252"))
-    with pytest.raises(ValueError, match=r"byte 0xb5 is not UTF-8 text; .*\(in Excel: 'CSV UTF-8'\)"):
-        open_rows(tmp_path / "x.csv")
-
-
 def test_a_wide_table_is_looked_at_quickly(tmp_path):
     """A line may be longer than what is looked at of a long file."""
     values = np.random.default_rng(0).normal(size=(6, 30_000)).round(3)
