@@ -21,8 +21,8 @@ def balanced(
 ) -> list[str]:
     """Return the worker of every leaf: as even as possible, with as few changes as possible.
 
-    Neighbouring leaves go to the same worker, which can add up their sums, and if possible to the one that has
-    most of their rows.
+    Neighbouring leaves go to the same worker, which can add up their sums, and if possible to the one that
+    has most of their rows.
 
     Parameters
     ----------

@@ -42,8 +42,8 @@ def refuse_batches(*labels: Any) -> None:
     """Refuse labels of batches, which are not supported on Dask."""
     if any(label is not None for label in labels):
         raise ValueError(
-            "batch: the effects of batches need all rows in one process; expected None, or X.compute(), or files "
-            "without a client"
+            "batch: the effects of batches need all rows in one process; expected None, or X.compute(), or "
+            "files without a client"
         )
 
 
