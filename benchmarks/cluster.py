@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import math
 import os
 import shutil
 import tempfile
@@ -24,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
+from benchmarks.cluster_plan import measured_times, plan_text
 from benchmarks.pages import SECTIONS
 from bpfa import BPFA, open_rows
 from experiments import Array
@@ -39,10 +38,6 @@ BATCHES = (16_384, 65_536)
 # The fewest rows of a worker in a step, for the time that a step takes beside its rows.
 FEW = 512
 STEPS, ROUNDS, WARM_STEPS = 12, 3, 3
-# To how many others the client and every worker pass a step on, as in `bpfa.cluster.sharing`.
-FAN_OUT = 8
-# Workers and rows of the steps that the model of a step is not fitted to but predicts.
-UNSEEN = [(2, 65_536), (4, 8192)]
 SETTINGS: dict[str, Any] = {
     "features": "factorised",
     "standardize": False,
@@ -217,101 +212,18 @@ def memory_text(results: dict[str, Any]) -> str:
     )
 
 
-def levels(n_workers: int) -> int:
-    """Return how many times a step is passed on until it reaches everyone."""
-    return max(1, math.ceil(math.log(n_workers, FAN_OUT) - 1e-9))
-
-
-def terms(n_workers: int, batch_size: int, n_cores: float) -> list[float]:
-    """Return what the parameters of the model of a step are multiplied with.
-
-    A step takes a + m messages + c rows: a is what it costs in any case (the draw of the globals, the step of
-    the posterior, a message to and fro), m is the cost of one more worker that somebody has to be sent the
-    view and to add up the sums of, on every level of the tree, and c is the time of a row, of which all
-    workers together make as many at a time as there are cores.
-    """
-    messages = levels(n_workers) * min(n_workers, FAN_OUT)
-    return [1.0, messages, batch_size / min(n_workers, n_cores)]
-
-
 def measure_plan() -> dict[str, Any]:
     """Return the times of steps with one to four workers, and on how many cores."""
-    values = rows(2 * 65_536)
-    found: dict[tuple[int, int], list[float]] = {}
+    values = rows(2 * max(BATCHES))
     with ExitStack() as stack:
         clients = {n: stack.enter_context(workers(n)) for n in (1, 2, 3, 4)}
         lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
-        for _ in range(ROUNDS):
-            for n, client in clients.items():
-                for batch_size in (2048, 8192, 32_768, *((65_536,) if n == 2 else ())):
-                    milliseconds = step_milliseconds(lazy[n], batch_size, client=client, n_steps=8)
-                    found.setdefault((n, batch_size), []).append(milliseconds)
-    times = [{"workers": n, "rows": batch_size, "ms": several} for (n, batch_size), several in found.items()]
-    return {"cores": len(os.sched_getaffinity(0)), "times": times}
 
+        def milliseconds(n: int, batch_size: int) -> float:
+            return step_milliseconds(lazy[n], batch_size, client=clients[n], n_steps=STEPS)
 
-def plan_text(results: dict[str, Any]) -> str:
-    """Return a model of a step, how well it predicts steps it was not fitted to, and its predictions."""
-    n_cores = results["cores"]
-    times = {(row["workers"], row["rows"]): float(np.median(row["ms"])) for row in results["times"]}
-    fitted = [key for key in times if key not in UNSEEN]
-    design = np.array([terms(*key, n_cores) for key in fitted])
-    target = np.array([times[key] for key in fitted])
-    # Relative errors count, so that small steps matter as much as large ones. No cost is negative.
-    a, m, c = nnls(design / target[:, None], np.ones(len(target)))[0]
-    model = {key: float(np.dot(terms(*key, n_cores), (a, m, c))) for key in times}
-    lines = [
-        [
-            str(n),
-            f"{batch_size:,}",
-            f"{times[n, batch_size]:.1f}",
-            f"{model[n, batch_size]:.1f}",
-            f"{model[n, batch_size] / times[n, batch_size] - 1:+.0%}",
-            "" if (n, batch_size) in fitted else "not fitted",
-        ]
-        for n, batch_size in sorted(times)
-    ]
-    worst, unseen = (max(abs(model[key] / times[key] - 1) for key in keys) for keys in (fitted, UNSEEN))
-    predictions = table(
-        [
-            "workers",
-            "rows of a step",
-            "rows a second",
-            "efficiency",
-            "most beside the rows",
-            "rows of a step for 80 %",
-            "epoch of 1e8 rows",
-            "epoch of 1e9 rows",
-        ],
-        [_predicted(n, a, m, c) for n in (10, 100, 1000)],
-    )
-    return (
-        f"A step takes {a:.2f} ms + {m:.2f} ms a message + {1e3 * c:.2f} us a row and core "
-        f"({n_cores} cores):\n\n"
-        f"{table(['workers', 'rows of a step', 'measured, ms', 'model, ms', 'error', ''], lines)}\n\n"
-        f"The largest error is {worst:.0%} among the steps it was fitted to, and {unseen:.0%} among the "
-        f"others. With workers of one core each, it predicts:\n\n{predictions}"
-    )
-
-
-def _predicted(n_workers: int, a: float, m: float, c: float) -> list[str]:
-    """Return what the model predicts for workers of one core each, at 4,096 rows a worker."""
-    batch_size, messages = 4096 * n_workers, terms(n_workers, 1, n_workers)[1]
-    milliseconds = a + m * messages + c * batch_size / n_workers
-    rate = 1e3 * batch_size / milliseconds
-    efficiency = (c * batch_size / n_workers) / milliseconds
-    enough = 4 * (a + m * messages) / c * n_workers
-    largest = "messages" if m * messages > a else "the client"
-    hours = [f"{n_rows / rate / 60:.1f} min" for n_rows in (1e8, 1e9)]
-    return [
-        f"{n_workers:,}",
-        f"{batch_size:,}",
-        f"{rate:,.0f}",
-        f"{efficiency:.0%}",
-        f"{largest} ({max(m * messages, a):.1f} ms)",
-        f"{enough:,.0f}",
-        *hours,
-    ]
+        times = measured_times(milliseconds, ROUNDS)
+    return {"cores": len(os.sched_getaffinity(0)), "features": K, "columns": D, "times": times}
 
 
 def main() -> None:

@@ -64,6 +64,21 @@ def test_without_a_client_the_rows_are_read_window_by_window(table, monkeypatch,
     assert max(most) <= 2 * 18
 
 
+def test_the_sums_of_a_step_are_added_up_at_once(chunked, monkeypatch):
+    from bpfa.cluster import site
+
+    most, joined = [], site.largest_nodes
+
+    def counted(nodes):
+        most.append(len(nodes))
+        return joined(nodes)
+
+    monkeypatch.setattr(site, "largest_nodes", counted)
+    bpfa.BPFA(**FIT | {"batch_size": 6000, "max_steps": 2}).fit(chunked)
+    # Of eight shares, the sums of at most four are in memory: those of four, of two, of one, and the next.
+    assert max(most) == 4
+
+
 def test_two_workers_have_the_bits_of_this_process_after_kills_and_with_late_joiners(
     cluster, table, chunked, reference, monkeypatch
 ):

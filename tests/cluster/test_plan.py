@@ -69,7 +69,7 @@ def test_sums_do_not_depend_on_who_adds_which_leaves():
     for _ in range(20):
         owner = rng.integers(3, size=16)
         parts = [
-            largest_nodes({key: sums for key, sums in leaves.items() if owner[key[0]] == worker}, 16)
+            largest_nodes({key: sums for key, sums in leaves.items() if owner[key[0]] == worker})
             for worker in range(3)
         ]
         np.testing.assert_array_equal(total(parts[::-1], 16), whole)
@@ -89,6 +89,17 @@ def test_leaves_are_shared_out_evenly_with_few_changes():
     assert sum(x != y for x, y in zip(first, after, strict=True)) == first.count("b")
     assert sorted(map(after.count, "ac")) == [8, 8]
     assert len(set(balanced([], [str(i) for i in range(9)], 4))) == 4
+
+
+def test_workers_have_neighbouring_leaves_although_their_rows_are_scattered():
+    scattered = [{"ab"[leaf % 2]: 2} for leaf in range(16)]
+    assert balanced([], list("ab"), 16, scattered) == ["a"] * 8 + ["b"] * 8
+    behind = [{"c": 1} for _ in range(5)] + [{"a": 2}] * 6 + [{"b": 1}] * 5
+    assert balanced([], list("abc"), 16, behind) == ["c"] * 6 + ["a"] * 5 + ["b"] * 5
+    # With more workers than leaves, those who have rows are chosen.
+    chosen = balanced([], list("abcdef"), 4, [{"f": 1}] * 4)
+    assert len(set(chosen)) == 4
+    assert "f" in chosen
 
 
 def test_a_route_reaches_everyone_once():

@@ -41,9 +41,9 @@ class Answer:
     silent: list[str] = field(default_factory=list)
     """Workers that did not answer."""
 
-    def add(self, other: Answer, n_leaves: int) -> None:
+    def add(self, other: Answer) -> None:
         """Add the answer of another worker."""
-        self.nodes = largest_nodes({**self.nodes, **other.nodes}, n_leaves)
+        self.nodes = largest_nodes({**self.nodes, **other.nodes})
         self.missing |= other.missing
         self.errors |= other.errors
         self.silent += other.silent
@@ -104,9 +104,7 @@ async def take_step(
     place, answer = PLACES.get(fit), Answer()
     if place is None:
         answer.silent.append(address)
-        n_leaves = 1
     else:
-        n_leaves = place.site.task.plan.n_leaves
         loop = asyncio.get_running_loop()
         try:
             answer.nodes = await loop.run_in_executor(
@@ -117,7 +115,7 @@ async def take_step(
         except Exception as error:
             answer.errors[address] = error
     for other in behind:
-        answer.add(await other, n_leaves)
+        answer.add(await other)
     return answer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bpfa.cluster.on_worker import Route
@@ -20,7 +21,8 @@ def balanced(
 ) -> list[str]:
     """Return the worker of every leaf: as even as possible, with as few changes as possible.
 
-    Neighbouring leaves go to the same worker, which can add up their sums, unless others have their rows.
+    Neighbouring leaves go to the same worker, which can add up their sums, and if possible to the one that
+    has most of their rows.
 
     Parameters
     ----------
@@ -36,8 +38,8 @@ def balanced(
     --------
     >>> balanced([], ["a", "b"], 4)
     ['a', 'a', 'b', 'b']
-    >>> balanced([], ["a", "b"], 4, [{"b": 3}, {"a": 3}, {"b": 2, "a": 1}, {"b": 3}])
-    ['b', 'a', 'b', 'a']
+    >>> balanced([], ["a", "b"], 4, [{"b": 3}, {"a": 2, "b": 1}, {"b": 1, "a": 2}, {"a": 3}])
+    ['b', 'b', 'a', 'a']
     >>> balanced(["a", "a", "b", "b"], ["a", "c"], 4)
     ['a', 'a', 'c', 'c']
     >>> balanced(["a", "a", "a", "a"], ["a", "b"], 4)
@@ -64,18 +66,26 @@ def balanced(
 
 
 def _where_they_are(workers: list[str], n_leaves: int, held: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the worker of every leaf: one that has most of its rows, unless it has more than others."""
-    few, more = divmod(n_leaves, len(workers))
-    n_larger, shares = more, dict.fromkeys(workers, 0)
-    chosen: list[str] = []
-    for has in held:
-        free = [worker for worker in workers if shares[worker] < few + (n_larger > 0)]
-        last = chosen[-1] if chosen else None
-        best = max(free, key=lambda worker: (has.get(worker, 0), worker == last))
-        shares[best] += 1
-        n_larger -= shares[best] == few + 1
-        chosen.append(best)
-    return chosen
+    """Return the worker of every leaf: neighbouring leaves go to the one that has most of their rows.
+
+    A worker that had leaves all over the tree could not add up their sums. It would send those of every leaf
+    in every step, which is more than the rows that it is spared: they are sent once.
+    """
+    n_ranges = min(len(workers), n_leaves)
+    range_of = [leaf * n_ranges // n_leaves for leaf in range(n_leaves)]
+    counts: Counter[tuple[int, str]] = Counter()
+    known = set(workers)
+    for place, has in zip(range_of, held, strict=True):
+        for worker in has.keys() & known:
+            counts[place, worker] += has[worker]
+    chosen: dict[int, str] = {}
+    # Whoever has most rows of a range is the first to choose.
+    for (place, worker), _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if place not in chosen and worker not in chosen.values():
+            chosen[place] = worker
+    free = [worker for worker in workers if worker not in chosen.values()]
+    chosen |= {place: free.pop(0) for place in range(n_ranges) if place not in chosen}
+    return [chosen[place] for place in range_of]
 
 
 def route_through(workers: Sequence[str], fan_out: int = FAN_OUT) -> Route:

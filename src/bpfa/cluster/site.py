@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bpfa._support.philox import RowDraws
 from bpfa.cluster.parts import ChunkKind
-from bpfa.cluster.plan import ChunkPlan
+from bpfa.cluster.plan import ChunkPlan, Part
 from bpfa.cluster.tree import Nodes, largest_nodes
 from bpfa.data import Batch, RowSource
 from bpfa.data.remote import UnusableRowsError, are_patches, concatenated, origin_of, rebased
@@ -149,9 +149,12 @@ class Site:
         MissingChunksError
             If chunks with such rows are not in memory.
         """
-        parts = [part for part in self.task.plan.parts(work.step) if part.leaf in set(leaves)]
+        parts: dict[int, list[Part]] = {leaf: [] for leaf in leaves}
+        for part in self.task.plan.parts(work.step):
+            if part.leaf in parts:
+                parts[part.leaf].append(part)
         with self._lock:
-            held = {part.chunk: self._held.get(part.chunk) for part in parts}
+            held = {part.chunk: self._held.get(part.chunk) for some in parts.values() for part in some}
         missing = sorted(chunk for chunk, rows in held.items() if rows is None)
         if missing:
             raise MissingChunksError(missing)
@@ -160,11 +163,13 @@ class Site:
         for leaf in leaves:
             batches = [
                 rows.take(self._order(epoch, part.chunk)[part.start : part.stop])
-                for part in parts
-                if part.leaf == leaf and (rows := held[part.chunk]) is not None
+                for part in parts[leaf]
+                if (rows := held[part.chunk]) is not None
             ]
-            nodes[leaf, leaf + 1] = self._sums(work, view, concatenated(batches)) if batches else None
-        return largest_nodes(nodes, self.task.plan.n_leaves)
+            sums = self._sums(work, view, concatenated(batches)) if batches else None
+            # Added up at once, so that the sums of few leaves are in memory, and in the cache.
+            nodes = largest_nodes({**nodes, (leaf, leaf + 1): sums})
+        return nodes
 
     def _sums(self, work: Work, view: GlobalView, batch: Batch) -> Any:
         try:

@@ -25,30 +25,28 @@ Nodes = dict[tuple[int, int], Sums | None]
 """From a range of leaves to its sums, or None if no row of a step is in these leaves."""
 
 
-def largest_nodes(nodes: Mapping[tuple[int, int], Sums | None], n_leaves: int) -> Nodes[Sums]:
+def largest_nodes(nodes: Mapping[tuple[int, int], Sums | None]) -> Nodes[Sums]:
     """Return the largest nodes that can be made of given ones.
 
     Parameters
     ----------
     nodes : mapping from ranges of leaves to sums
         For example single leaves, (0, 1), (1, 2) and so on.
-    n_leaves : int
-        A power of two.
 
     Examples
     --------
-    >>> largest_nodes({(0, 1): 1, (1, 2): 2, (2, 3): None}, 4)
+    >>> largest_nodes({(0, 1): 1, (1, 2): 2, (2, 3): None})
     {(0, 2): 3, (2, 3): None}
     """
-    found: Nodes[Sums] = dict(nodes)
-    size = 1
-    while size < n_leaves:
-        for start in sorted(first for first, last in found if last - first == size):
-            left, right = (start, start + size), (start + size, start + 2 * size)
-            if start % (2 * size) == 0 and right in found:
-                found[start, start + 2 * size] = _added(found.pop(left), found.pop(right))
-        size *= 2
-    return dict(sorted(found.items()))
+    found: Nodes[Sums] = {}
+    for first, last in sorted(nodes):
+        start, size, sums = first, last - first, nodes[first, last]
+        # A node that is the right half of another is added to the left half, which has been met before.
+        while start % (2 * size) and (start - size, start) in found:
+            sums = _added(found.pop((start - size, start)), sums)
+            start, size = start - size, 2 * size
+        found[start, start + size] = sums
+    return found
 
 
 def total(parts: Iterable[Mapping[tuple[int, int], Sums | None]], n_leaves: int) -> Sums:
@@ -62,7 +60,7 @@ def total(parts: Iterable[Mapping[tuple[int, int], Sums | None]], n_leaves: int)
     nodes: dict[tuple[int, int], Sums | None] = {}
     for part in parts:
         nodes.update(part)
-    whole = largest_nodes(nodes, n_leaves)
+    whole = largest_nodes(nodes)
     sums = whole.get((0, n_leaves))
     if sums is None:
         raise ValueError(f"parts: the nodes {sorted(whole)}; expected rows in leaves 0 to {n_leaves - 1}")

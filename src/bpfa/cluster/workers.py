@@ -115,7 +115,7 @@ class WorkerTeam:
             )
         for address, reply in replies.items():
             if isinstance(reply, on_worker.Answer):
-                answer.add(reply, self.plan.n_leaves)
+                answer.add(reply)
             else:
                 answer.silent.append(address)
         return answer

@@ -41,7 +41,10 @@ def check_remote(rows: Any, parameters: Parameters) -> None:
 def refuse_batches(*labels: Any) -> None:
     """Refuse labels of batches, which are not supported on Dask."""
     if any(label is not None for label in labels):
-        raise ValueError("batch: labels of batches are not supported on Dask; expected None")
+        raise ValueError(
+            "batch: the effects of batches need all rows in one process; expected None, or X.compute(), or "
+            "files without a client"
+        )
 
 
 def with_devices(rows: Any, settings: Settings, device: str) -> Settings:
