@@ -35,7 +35,7 @@ CHANGES = (
     {},
     {"distance_weight": 4e-4},
     {"n_members": 30},
-    {"n_members": 50},
+    {"n_members": 60},
     {"reach": 25},
     {"n_iterations": 2},
     {"n_iterations": 4},
