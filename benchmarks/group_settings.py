@@ -59,6 +59,8 @@ def bundled_pictures() -> dict[str, Array]:
         "hopper": halved(io.imread(get_data_path() + "/sample_data/grace_hopper.jpg")[:606, :512]),
     }
     cut = {"brick": data.brick(), "grass": data.grass(), "coins": data.coins()}
+    # Flat pictures, for how wide intervals are.
+    cut |= {"cell": data.cell(), "clock_motion": data.clock()}
     return {
         **{
             name: np.rint(transform.downscale_local_mean(image.astype(float), (2, 2)))
