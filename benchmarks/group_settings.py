@@ -35,7 +35,7 @@ CHANGES = (
     {},
     {"distance_weight": 4e-4},
     {"n_members": 30},
-    {"n_members": 50},
+    {"n_members": 60},
     {"reach": 25},
     {"n_iterations": 2},
     {"n_iterations": 4},
@@ -59,6 +59,8 @@ def bundled_pictures() -> dict[str, Array]:
         "hopper": halved(io.imread(get_data_path() + "/sample_data/grace_hopper.jpg")[:606, :512]),
     }
     cut = {"brick": data.brick(), "grass": data.grass(), "coins": data.coins()}
+    # Flat pictures, for how wide intervals are.
+    cut |= {"cell": data.cell(), "clock_motion": data.clock()}
     return {
         **{
             name: np.rint(transform.downscale_local_mean(image.astype(float), (2, 2)))

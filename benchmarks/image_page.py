@@ -22,10 +22,10 @@ linear interpolation fills them in first. Where the noise is Poisson noise, thes
 roots of the counts (Anscombe's transform), for which all four are told the gain. bpfa is told that they are
 counts (`noise_model="poisson"`), and nothing else.
 
-The settings of groups were chosen on small versions of the pictures marked with an asterisk, which are
-therefore left out of the means, and on five others that are not in the tables
-(`benchmarks.group_settings`). Defaults of the dictionary were
-chosen on parts of House, Peppers and Barbara, with other pixels missing (`benchmarks.image_defaults`).
+The settings of groups were chosen on parts or small versions of the pictures marked with an asterisk, which
+are therefore left out of the means, and on five others that are not in the tables
+(`benchmarks.group_settings`). Defaults of the dictionary were chosen on parts of
+House, Peppers and Barbara, with other pixels missing (`benchmarks.image_defaults`).
 
 bpfa ran on one NVIDIA H200 (`--device cuda`), with seven pictures at a time beside other work, and the others
 on one thread of a machine with two processors. Seconds include the compilation of kernels where they were

@@ -34,8 +34,9 @@ BUNDLED = (
 )
 """Pictures that are part of the scikit-image package, so that nothing is downloaded."""
 PICTURES = (*SHARED, *BUNDLED)
-CHOSEN_ON = ("camera", "astronaut", "brick", "grass", "coins")
-"""Pictures on which the settings of groups were chosen (`benchmarks.group_settings`)."""
+CHOSEN_ON = ("camera", "astronaut", "brick", "grass", "coins", "cell", "clock_motion")
+"""Pictures on parts of which the settings of groups were chosen (`benchmarks.group_settings`); the last two
+only for how wide intervals are."""
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,8 @@ def test_the_number_of_features_is_found():
 @pytest.mark.parametrize("observed", [0.0, 0.2, 0.6, 0.95, 1.0])
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize(
-    ("n_members", "n_columns"), [(30, 12), (1, 5), (3, 1), (9, 2), (7, 33), (50, 49), (40, 64), (20, 81)]
+    ("n_members", "n_columns"),
+    [(30, 12), (1, 5), (3, 1), (9, 2), (7, 33), (50, 49), (40, 64), (20, 81), (60, 100)],
 )
 def test_the_kernel_is_the_specification(kernels, observed, full, n_members, n_columns):
     rng = np.random.default_rng(3)

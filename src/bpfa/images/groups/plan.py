@@ -13,6 +13,8 @@ __all__ = ["GroupPlan", "plan_groups"]
 MOST_NUMBERS = 100
 # Pictures with more channels than this are not grouped: a group would not have enough patches to learn from.
 MOST_CHANNELS = 256
+# Smallest number of members of a group of patches that are narrower than usual.
+FEWEST_MEMBERS = 30
 # Smallest number of patches that a picture must have to be grouped.
 FEWEST_PATCHES = 16
 
@@ -32,7 +34,8 @@ class GroupPlan:
     reach, slice_reach : int
         The members of a group begin at most this many pixels and slices away from the reference.
     n_members : int
-        Number of members of a group.
+        Number of members of a group of patches of `size`. Other sizes have as many in proportion to their
+        numbers of pixels.
     distance_weight : float
         What the square of a distance of one pixel counts for when patches are compared.
     floor_share : float
@@ -72,10 +75,12 @@ class GroupPlan:
     def _with_size(self, size: tuple[int, int]) -> GroupPlan:
         # Reference patches overlap by half, so that each pixel is in several groups.
         stride = max(1, min(self.stride, (min(size) + 1) // 2))
-        return replace(self, size=size, stride=stride, next_sizes=())
+        share = size[0] * size[1] / (self.size[0] * self.size[1])
+        n_members = max(1, round(share * self.n_members))
+        return replace(self, size=size, stride=stride, n_members=n_members, next_sizes=())
 
 
-CLEAN = GroupPlan((10, 10), 5, 32, 1, 60, 1e-4, 10.0, 5, 8, next_sizes=((7, 7),), ahead=0.4)
+CLEAN = GroupPlan((10, 10), 5, 32, 1, 90, 1e-4, 10.0, 5, 8, next_sizes=((7, 7),), ahead=0.4)
 """For pictures whose observed pixels are taken as they are."""
 NOISY = GroupPlan((7, 7), 3, 32, 1, 40, 4e-5, 0.005, 3, 6)
 """For noisy pictures."""
@@ -99,8 +104,9 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     (7, 7)
     >>> [plan_groups(np.ones((1, 99, 99, 3), bool), noisy=noisy).size for noisy in (True, False)]
     [(5, 5), (10, 10)]
-    >>> [plan.size for plan in plan_groups(np.ones((1, 99, 99, 1), bool), noisy=False).of_each_size()]
-    [(10, 10), (7, 7)]
+    >>> plans = plan_groups(np.ones((1, 99, 99, 1), bool), noisy=False).of_each_size()
+    >>> [(plan.size, plan.stride, plan.n_members) for plan in plans]
+    [((10, 10), 5, 90), ((7, 7), 4, 44)]
     >>> plan_groups(np.ones((1, 4, 4, 1), bool), noisy=True) is None
     True
     """
@@ -119,4 +125,8 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     n_patches = (height - size[0] + 1) * (width - size[1] + 1)
     if n_channels > MOST_CHANNELS or n_patches < FEWEST_PATCHES:
         return None
-    return replace(plan, size=size, next_sizes=tuple(next_sizes))
+    n_members = plan.n_members
+    if not noisy:
+        share = together * size[0] * size[1] / (plan.size[0] * plan.size[1])
+        n_members = max(FEWEST_MEMBERS, round(share * n_members))
+    return replace(plan, size=size, n_members=n_members, next_sizes=tuple(next_sizes))

@@ -17,7 +17,7 @@ __all__ = ["Verdict", "best_weight", "combined_variance", "variance_of_groups"]
 LEAST_DICTIONARY, LEAST_DICTIONARY_NOISY = 0.3, 0.2
 # The squared error of the mean of all estimates of a noisy pixel is this share of the variance that they
 # state, plus so many times the variance of the estimates themselves.
-STATED, DISAGREEMENT = 0.3, 5.0
+STATED, DISAGREEMENT = 0.3, 5.5
 # Mean and standard deviation over pictures of the best weight of the groups.
 USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 
@@ -89,7 +89,7 @@ def variance_of_groups(
     --------
     >>> stated, disagreement = np.array([1.0]), np.array([0.25])
     >>> [variance_of_groups(stated, disagreement, noisy=noisy).item() for noisy in (True, False)]
-    [1.55, 1.25]
+    [1.675, 1.25]
     """
     shares = (STATED, DISAGREEMENT) if noisy else (1.0, 1.0)
     expected: Array = shares[0] * stated.astype(float)
