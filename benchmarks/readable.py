@@ -248,7 +248,7 @@ def comparison(rows: list[dict[str, Any]], prefer: str) -> str:
     return (
         f"With `prefer={prefer!r}` a row uses {np.median(shares):.0%} of the features (median over the "
         f"{len(pairs)} tables; from {min(shares):.0%} to {max(shares):.0%}). Relative to the default, "
-        f"the squared error changes by {np.median(cost):+.0f} % (from {min(cost):+.0f} to {max(cost):+.0f} "
+        f"the squared error changes by {np.median(cost):+.1f} % (from {min(cost):+.1f} to {max(cost):+.1f} "
         f"%), and the log-likelihood by {np.median(gain):+.3f} (from {min(gain):+.3f} to {max(gain):+.3f})."
     )
 
