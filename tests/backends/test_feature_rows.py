@@ -50,7 +50,7 @@ def test_results_depend_neither_on_threads_nor_on_blocks(monkeypatch):
     given = problem(40, 12)
     expected = CpuRowGroups().feature_rows(*given, n_threads=1)
     monkeypatch.setattr(row_groups, "BLOCK_NUMBERS", 4000)
-    for n_threads in (1, 2, 3):
+    for n_threads in (0, 1, 2, 3):
         found = CpuRowGroups().feature_rows(*given, n_threads=n_threads)
         for name in ("mean", "square_scale", "log_density"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

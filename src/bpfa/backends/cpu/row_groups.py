@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa._support.checks import Array
-from bpfa._support.threads import one_blas_thread
+from bpfa._support.threads import one_blas_thread, thread_count
 from bpfa.backends.cpu import _groups
 from bpfa.backends.feature_rows import FeatureRows, predict_in_blocks
 from bpfa.backends.row_groups import TWIN_ROWS, TWIN_TOLERANCE, RowGroupKernels
@@ -88,7 +88,8 @@ class CpuRowGroups(RowGroupKernels):
     ) -> StudentRows:
         """Return what the groups that use the features of the model predict; see `RowGroupKernels`."""
         predict = FeatureRows(np, kept, weights, groups)
-        with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        # As for kernels, 0 stands for the usual number of threads.
+        with one_blas_thread(), ThreadPoolExecutor(thread_count(n_threads or None)) as pool:
             return predict_in_blocks(predict, queries, nearest, groups, BLOCK_NUMBERS, pool.map)
 
     def kind_rows(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> StudentRows:
