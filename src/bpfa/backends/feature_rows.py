@@ -56,6 +56,26 @@ class _Normal:
     """Precision of the noise, one number for each query."""
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What is known of the queries, and m columns of each that contain all of its missing ones."""
+
+    values: Any
+    observed: Any
+    scored: Any
+    """Queries x D, as the two before."""
+    columns: Any
+    """Numbers of the columns, queries x m."""
+    missing: Any
+    """Whether these are missing, queries x m."""
+    features: Any
+    """The features in these columns, 0 where they are not missing, queries x K x m."""
+    shown: Any
+    """Products of the features over the observed columns, queries x K x K."""
+    looked_at: Any
+    """The same over the scored columns."""
+
+
 class FeatureRows:
     """Predicts rows by groups that use the features of the model.
 
@@ -89,27 +109,38 @@ class FeatureRows:
         sums : array, shape (3, groups, queries)
         """
         xp, groups = self._xp, self._groups
-        values = xp.asarray(queries.values).astype(np.float64)
-        observed = xp.asarray(queries.observed) != 0
-        scored = (xp.asarray(queries.scored) != 0) & ~observed
-        shown = [(self._phi * known[:, None, :]) @ self._phi.T for known in (observed, scored)]
-        shape = len(groups.members), *values.shape
-        mean, square_scale = xp.empty((2, *shape), dtype=np.float32)
-        sums = xp.empty((3, *shape[:2]))
-        rows, total, before = xp.asarray(nearest), None, 0
+        rows, given = xp.asarray(nearest), self._given(queries)
+        shape = len(groups.members), *given.values.shape
+        mean, square_scale = xp.zeros((2, *shape), dtype=np.float32)
+        sums, total, before = xp.empty((3, *shape[:2])), None, 0
+        mean[:] = given.values
+        places = xp.arange(shape[1])[:, None], given.columns
         for size in np.unique(groups.members):
             # The rows of a small group are the first ones of a larger group.
             more = self._sums(rows[:, before:size])
             total, before = (more if total is None else total + more), int(size)
+            scatter = self._scatter(total, int(size))
             for c in np.flatnonzero(groups.members == size):
                 switched = bool(groups.switched) and groups.switched[c]
-                group = self._normal(total, int(size), switched=switched)
-                location, scale, sums[:, c] = self._predicted(
-                    group, values, observed, scored, shown, int(size)
-                )
-                mean[c] = xp.where(observed, values, location)
-                square_scale[c] = xp.where(observed, 0.0, scale)
+                group = self._normal(total, scatter, int(size), switched=switched)
+                location, scale, sums[:, c] = self._predicted(group, given, int(size))
+                mean[c][places] = xp.where(given.missing, location, mean[c][places])
+                square_scale[c][places] = xp.where(given.missing, scale, 0.0)
         return mean, square_scale, sums
+
+    def _given(self, queries: Queries) -> _Given:
+        """Return what is known of the queries, with the columns that are missing in front."""
+        xp, phi = self._xp, self._phi
+        values = xp.asarray(queries.values).astype(np.float64)
+        observed = xp.asarray(queries.observed) != 0
+        scored = (xp.asarray(queries.scored) != 0) & ~observed
+        n_missing = max(1, int((~observed).sum(axis=1).max()))
+        columns = xp.argsort(observed, axis=1)[:, :n_missing]
+        missing = ~xp.take_along_axis(observed, columns, axis=1)
+        features = phi[:, columns].swapaxes(0, 1) * missing[:, None, :]
+        of_scored = features * xp.take_along_axis(scored, columns, axis=1)[:, None, :]
+        unseen, looked_at = (part @ part.swapaxes(1, 2) for part in (features, of_scored))
+        return _Given(values, observed, scored, columns, missing, features, phi @ phi.T - unseen, looked_at)
 
     def _sums(self, rows: Any) -> _Sums:
         """Return sums over some rows of every query, whose numbers are `rows`, queries x members."""
@@ -123,18 +154,24 @@ class FeatureRows:
             self._squares[rows].sum(axis=1),
         )
 
-    def _normal(self, sums: _Sums, size: int, *, switched: bool) -> _Normal:
+    def _scatter(self, sums: _Sums, size: int) -> Any:
+        """Return the sums of products of the deviations of the weights from their mean, queries x K x K."""
+        center = sums.weights / size
+        scatter = sums.products - size * center[:, :, None] * center[:, None, :]
+        # The weights are known up to the entries that are missing.
+        if self._some_missing:
+            scatter += (self._regression * sums.variance[:, None, :]) @ self._regression.T
+        return scatter
+
+    def _normal(self, sums: _Sums, scatter: Any, size: int, *, switched: bool) -> _Normal:
         """Return what the groups of one size say of a row."""
         xp, groups = self._xp, self._groups
         n_columns, prior = self._phi.shape[1], xp.asarray(groups.weight_variance)
         known = xp.asarray(groups.weight_covariance)
         mean, center = sums.values / size, sums.weights / size
-        scatter = sums.products - size * center[:, :, None] * center[:, None, :]
-        # The weights are known up to the entries that are missing, and up to noise.
-        if self._some_missing:
-            scatter += (self._regression * sums.variance[:, None, :]) @ self._regression.T
         squares = xp.diagonal(scatter, axis1=1, axis2=2)
         used = self._used(squares, size) if switched else None
+        # The weights are also known up to noise.
         covariance = scatter + size * known + groups.prior_rows * xp.diag(prior)
         covariance /= size + groups.prior_rows
         if used is not None:
@@ -152,37 +189,40 @@ class FeatureRows:
         """Return which features the groups use, queries x K; their evidence is computed on the host."""
         return self._xp.asarray(self._groups.uses(_on_host(squares), size) > 0)
 
-    def _predicted(
-        self, group: _Normal, values: Any, observed: Any, scored: Any, shown: list[Any], size: int
-    ) -> tuple[Any, Any, Any]:
-        """Return location and squared scale of all entries, and the three sums of densities."""
+    def _predicted(self, group: _Normal, given: _Given, size: int) -> tuple[Any, Any, Any]:
+        """Return location and squared scale of the missing columns, and the three sums of densities."""
         xp, wider, freedom = self._xp, (size + 1) / size, self._groups.prior_rows + size + 2
-        noise, deviation = group.noise, values - group.mean
-        root, inverse = self._factor(group, shown[0])
-        distance, expected = self._distance(inverse, deviation * observed, noise)
+        noise, deviation = group.noise, given.values - group.mean
+        precision = self._precision(group, given.shown)
+        root = xp.linalg.cholesky(precision)
+        inverse = xp.linalg.inv(root)
+        distance, expected = self._distance(precision, deviation * given.observed, noise)
         seen = freedom + distance / wider
-        spread = ((inverse @ self._phi) ** 2).sum(axis=1) + 1 / noise[:, None]
-        location = group.mean + expected @ self._phi
-        square_scale = wider * spread * (seen / (freedom + observed.sum(axis=1)))[:, None]
-        both, log_diagonal = seen, xp.zeros(len(values))
-        if bool(scored.any()):
-            whole, inverse = self._factor(group, shown[0] + shown[1])
-            distance, _ = self._distance(inverse, deviation * (observed | scored), noise)
+        spread = ((inverse @ given.features) ** 2).sum(axis=1) + 1 / noise[:, None]
+        location = xp.take_along_axis(group.mean, given.columns, axis=1)
+        location = location + (expected[:, None, :] @ given.features)[:, 0]
+        square_scale = wider * spread * (seen / (freedom + given.observed.sum(axis=1)))[:, None]
+        both, log_diagonal = seen, xp.zeros(len(seen))
+        if bool(given.scored.any()):
+            precision = self._precision(group, given.shown + given.looked_at)
+            distance, _ = self._distance(precision, deviation * (given.observed | given.scored), noise)
             both = freedom + distance / wider
-            logs = [xp.log(xp.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) for factor in (whole, root)]
-            log_diagonal = logs[0] - logs[1] + scored.sum(axis=1) / 2 * xp.log(wider / noise)
+            logs = [
+                xp.log(xp.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+                for factor in (xp.linalg.cholesky(precision), root)
+            ]
+            log_diagonal = logs[0] - logs[1] + given.scored.sum(axis=1) / 2 * xp.log(wider / noise)
         return location, square_scale, xp.stack([seen, both, log_diagonal])
 
-    def _factor(self, group: _Normal, shown: Any) -> tuple[Any, Any]:
-        """Return Cholesky factors of the precisions of the weights given entries, and their inverses."""
-        root = self._xp.linalg.cholesky(group.precision + group.noise[:, None, None] * shown)
-        return root, self._xp.linalg.inv(root)
+    def _precision(self, group: _Normal, shown: Any) -> Any:
+        """Return the precisions of the weights given known entries, queries x K x K."""
+        return group.precision + group.noise[:, None, None] * shown
 
-    def _distance(self, inverse: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
+    def _distance(self, precision: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
         """Return squared distances of known entries from the mean, and the expected weights given them."""
-        pull = inverse @ (noise[:, None] * (deviation @ self._phi.T))[:, :, None]
-        expected = (inverse.swapaxes(1, 2) @ pull)[:, :, 0]
-        return noise * (deviation**2).sum(axis=1) - (pull[:, :, 0] ** 2).sum(axis=1), expected
+        pull = noise[:, None] * (deviation @ self._phi.T)
+        expected = self._xp.linalg.solve(precision, pull[:, :, None])[:, :, 0]
+        return noise * (deviation**2).sum(axis=1) - (pull * expected).sum(axis=1), expected
 
 
 def predict_in_blocks(
