@@ -178,7 +178,8 @@ class FeatureRows:
             covariance = xp.where(used[:, :, None] & used[:, None, :], covariance, 0.0)
             unused = xp.where(used, 0.0, LEAST_VARIANCE * prior)
             covariance += unused[:, :, None] * xp.eye(len(prior))
-        left = mean - center @ self._phi
+        # A product for each query: the rounding of a single one would depend on how many there are.
+        left = mean - (center[:, None, :] @ self._phi)[:, 0]
         residual = sums.squares - size * (left**2).sum(axis=1) + sums.n_missing / groups.g_o
         residual += size * groups.signal_variance + NOISE_ROWS * n_columns / groups.g_o
         precision = xp.linalg.inv(covariance)
@@ -220,7 +221,7 @@ class FeatureRows:
 
     def _distance(self, precision: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
         """Return squared distances of known entries from the mean, and the expected weights given them."""
-        pull = noise[:, None] * (deviation @ self._phi.T)
+        pull = noise[:, None] * (deviation[:, None, :] @ self._phi.T)[:, 0]
         expected = self._xp.linalg.solve(precision, pull[:, :, None])[:, :, 0]
         return noise * (deviation**2).sum(axis=1) - (pull * expected).sum(axis=1), expected
 
