@@ -82,7 +82,7 @@ class FeatureRows:
     Parameters
     ----------
     xp : module
-        numpy or cupy, where the arrays of the group are placed once.
+        NumPy or its counterpart on a device, where the arrays of the group are placed once.
     kept : KeptRows
     weights : KeptWeights
     groups : FeatureGroups
