@@ -64,6 +64,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "junit": "../gallery.xml",
     "matplotlib_animations": False,
+    # Frames are shown, and not that a legend was made.
+    "capture_repr": ("_repr_html_",),
     "doc_module": ("bpfa",),
     "backreferences_dir": None,
     "within_subsection_order": "gallery_order.by_number",

@@ -3,8 +3,8 @@ Check the calibration of a model
 ================================
 
 A standard deviation is a promise: 95 % of the entries that were not seen should lie within 1.96 of them. We check it
-in three ways, on data for which it holds well, on the same data treated badly, and on entries that are missing for
-what they are, where the check itself is blind.
+in three ways: on data for which wide intervals keep their promise and narrow ones are too wide, on the same data treated
+badly, and on entries that are missing for what they are, where the check itself is blind.
 """
 
 # %%
