@@ -54,3 +54,13 @@ def test_results_depend_neither_on_threads_nor_on_blocks(monkeypatch):
         found = CpuRowGroups().feature_rows(*given, n_threads=n_threads)
         for name in ("mean", "square_scale", "log_density"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("n_columns", [7, 40, 100])
+def test_results_of_a_row_do_not_depend_on_the_other_rows(n_columns):
+    kept, weights, queries, nearest, groups = problem(n_columns, 12)
+    together = CpuRowGroups().feature_rows(kept, weights, queries, nearest, groups)
+    for q in range(len(queries)):
+        alone = CpuRowGroups().feature_rows(kept, weights, queries.part(q, q + 1), nearest[q : q + 1], groups)
+        for name in ("mean", "square_scale", "log_density"):
+            np.testing.assert_array_equal(getattr(alone, name)[:, 0], getattr(together, name)[:, q])

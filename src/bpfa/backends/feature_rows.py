@@ -134,8 +134,7 @@ class FeatureRows:
         values = xp.asarray(queries.values).astype(np.float64)
         observed = xp.asarray(queries.observed) != 0
         scored = (xp.asarray(queries.scored) != 0) & ~observed
-        n_missing = max(1, int((~observed).sum(axis=1).max()))
-        columns = xp.argsort(observed, axis=1)[:, :n_missing]
+        columns = xp.argsort(observed, axis=1)[:, : int(_looked_at(queries).max())]
         missing = ~xp.take_along_axis(observed, columns, axis=1)
         features = phi[:, columns].swapaxes(0, 1) * missing[:, None, :]
         of_scored = features * xp.take_along_axis(scored, columns, axis=1)[:, None, :]
@@ -232,9 +231,12 @@ def predict_in_blocks(
     nearest: NDArray[np.int32],
     groups: FeatureGroups,
     block_numbers: int,
-    run: Callable[[Callable[[int], None], Iterable[int]], Iterable[None]] = map,
+    run: Callable[[Callable[[Any], None], Iterable[Any]], Iterable[None]] = map,
 ) -> StudentRows:
     """Return what the groups of every query predict for it, computed for one block of queries after another.
+
+    All queries of a block have the same number of columns looked at, whatever other queries there are. Some
+    libraries round sums over more columns differently, even if what is added is 0.
 
     Parameters
     ----------
@@ -252,14 +254,23 @@ def predict_in_blocks(
     mean, square_scale = np.empty((2, len(groups.members), len(queries), n_columns), np.float32)
     sums = np.empty((3, len(groups.members), len(queries)))
 
-    def fill(start: int) -> None:
-        part = slice(start, start + step)
-        found = map(_on_host, predict(queries.part(start, start + step), nearest[part]))
-        mean[:, part], square_scale[:, part], sums[:, :, part] = found
+    def fill(block: NDArray[np.intp]) -> None:
+        found = map(_on_host, predict(queries.of_rows(block), nearest[block]))
+        mean[:, block], square_scale[:, block], sums[:, :, block] = found
 
-    for _ in run(fill, range(0, len(queries), step)):
+    looked_at = _looked_at(queries)
+    alike = [np.flatnonzero(looked_at == number) for number in np.unique(looked_at)]
+    blocks = [rows[start : start + step] for rows in alike for start in range(0, len(rows), step)]
+    for _ in run(fill, blocks):
         pass
     return StudentRows.of_sums(groups.freedom, queries, mean, square_scale, sums)
+
+
+def _looked_at(queries: Queries) -> NDArray[np.int64]:
+    """Return how many columns of every query are looked at: its missing ones, rounded up to a power of 2."""
+    n_missing = np.maximum(1, (queries.observed == 0).sum(axis=1))
+    powers: NDArray[np.int64] = 2 ** np.ceil(np.log2(n_missing)).astype(np.int64)
+    return np.minimum(powers, queries.observed.shape[1]).astype(np.int64)
 
 
 def _on_host(array: Any) -> Any:

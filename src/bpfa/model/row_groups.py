@@ -78,8 +78,12 @@ class Queries:
         return len(self.values)
 
     def part(self, start: int, stop: int) -> Queries:
+        """Return rows that follow one another."""
+        return self.of_rows(slice(start, stop))
+
+    def of_rows(self, rows: slice | NDArray[np.intp]) -> Queries:
         """Return some of the rows."""
-        return Queries(self.values[start:stop], self.observed[start:stop], self.scored[start:stop])
+        return Queries(self.values[rows], self.observed[rows], self.scored[rows])
 
 
 @dataclass(frozen=True)
