@@ -15,6 +15,7 @@ from experiments.cells import Context, Store
 from experiments.runs import planned_minutes, run_and_report, to_run
 from paper import (
     burn_in,
+    chain_study,
     cytof,
     denoising,
     drift_section,
@@ -40,6 +41,7 @@ EXPERIMENTS = [
         thought_experiment,
         expression,
         cytof,
+        chain_study,
         drift_section,
         optimiser,
         errata,
