@@ -50,15 +50,13 @@ def sentence(records: list[Record]) -> list[str]:
         return []
     best = max(short, key=lambda rung: float(rung["log_likelihood"]))
     noise = max(good["noise_std"], drifted["noise_std"])
-    where = (
-        "leads towards the posterior of the model" if noise < best["noise_std"] else "is not the posterior's"
-    )
+    where = "towards" if noise < short[-1]["noise_std"] else "not towards"
+    kept = [f"{rung['integrated']:.2f}" for rung in (best, short[-1])]
+    verb = "falls too" if short[-1]["integrated"] < best["integrated"] else "does not fall"
     return [
-        f"**Why it drifts:** the drift {where}. On {records[0]['settings']['rows']:,} cells Gibbs-SSVI is "
-        f"best at noise {best['noise_std']:.2f} ({best['log_likelihood']:.2f} per entry) and ends at "
-        f"{short[-1]['noise_std']:.2f} ({short[-1]['log_likelihood']:.2f}); the sampler goes to "
-        f"{good['noise_std']:.2f} from the good state and {drifted['noise_std']:.2f} from the drifted one "
-        f"({good['integrated']:.2f} and {drifted['integrated']:.2f}, weights integrated out)."
+        f"**Why Gibbs-SSVI drifts on the cytometry: {where} the posterior of its model.** It predicts best "
+        f"at a noise of {best['noise_std']:.2f}, and the sampler of the same model reaches {noise:.2f}. With "
+        f"the weights integrated out, its score {verb}: it goes from {kept[0]} to {kept[1]}."
     ]
 
 

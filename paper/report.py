@@ -10,6 +10,8 @@ from experiments.markdown import text_table
 from paper.conclusions import conclusions, table_of_all
 from paper.experiment import Claim, Experiment, Section
 from paper.readings import Reached, merged
+from paper.summary import WORDS, headline, reproduced
+from paper.verdicts import verdicts_picture
 
 HEAD = """
 Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
@@ -51,6 +53,7 @@ KINDS = {
 def write_report(experiments: list[Experiment], output: Path, *, quick: bool) -> Path:
     """Write the page from the records that are stored."""
     claims: list[tuple[Claim, str]] = []
+    by_experiment: dict[str, Sequence[Claim]] = {}
     found: list[Reached] = []
     sentences: list[str] = []
     bodies = []
@@ -60,22 +63,26 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         if records:
             section = experiment.section(records, output / "figures")
         link = f"[{experiment.name}](#{anchor(experiment)})"
+        by_experiment[experiment.subject] = section.claims
         claims += [(claim, link) for claim in section.claims]
         found.append(section.reached)
         sentences += section.summary
         parts = [f"## {experiment.title}", section.body, about(records, experiment)]
         bodies.append("\n\n".join(part for part in parts if part))
     reached = merged(found)
-    claims += [(claim, "all real data") for claim in conclusions(reached)]
+    by_experiment["all real data"] = conclusions(reached)
+    claims += [(claim, "all real data") for claim in by_experiment["all real data"]]
     rows = [
         [str(number), claim.text, claim.evidence, claim.in_words, link]
         for number, (claim, link) in enumerate(claims, start=1)
     ]
-    counts = counted([claim for claim, _ in claims])
+    lines = [*headline(reached), *reproduced(by_experiment), *sentences]
     page = [
         "# The paper, reproduced",
         "## Summary",
-        "\n".join(f"- {sentence}" for sentence in [*sentences, counts]),
+        WORDS,
+        "\n".join(f"- {line}" for line in lines),
+        *verdicts_picture(by_experiment, output / "figures"),
         "## Every claim",
         RULE.strip(),
         text_table(["", "the paper says", "we find", "", ""], rows),
@@ -88,23 +95,6 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
     path = output / "RESULTS.md"
     path.write_text("\n\n".join(page) + "\n")
     return path
-
-
-def counted(claims: Sequence[Claim]) -> str:
-    """Return a sentence about how many claims hold in each reading."""
-    words = {"holds": "hold", "holds partly": "hold partly", "does not hold": "do not hold"}
-    counts = [
-        ", ".join(f"{verdicts.count(verdict)} {text}" for verdict, text in words.items())
-        for verdicts in (
-            [claim.verdict for claim in claims],
-            [claim.at_end or claim.verdict for claim in claims],
-        )
-    ]
-    both = sum(claim.at_end is not None for claim in claims)
-    return (
-        f"Of {len(claims)} claims, {both} of which are judged twice, {counts[0]} at their best, and "
-        f"{counts[1]} at their end."
-    )
 
 
 def results_path(output: Path, experiment: Experiment) -> Path:
