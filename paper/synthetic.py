@@ -185,8 +185,8 @@ def summary(records: list[Record]) -> list[str]:
         said = 100 * (PAPER_MSE[method][0] / PAPER_MSE["gibbs"][0] - 1)
         where = "above" if gap >= 0 else "below"
         lines.append(
-            f"The squared error of {LABELS[method]} is {abs(gap):.1f} % {where} the sampler's, where the paper "
-            f"has it {said:.0f} % above."
+            f"The squared error of {LABELS[method]} is {abs(gap):.1f} % {where} the sampler's, where the "
+            f"paper has it {said:.0f} % above."
         )
     return [f"**Synthetic data.** {' '.join(lines)}"]
 
