@@ -74,8 +74,8 @@ def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits
         best, end = (largest_change(studies, reading) for reading in ("best", "end"))
         changed, total = changed_winners(studies)
         parts.append(
-            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds change by up to "
-            f"{best:.{digits}f} at their best and {end:.{digits}f} at their end, the chance of the draws "
+            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds change by up "
+            f"to {best:.{digits}f} at their best and {end:.{digits}f} at their end, the chance of the draws "
             "included ([a study of its own](#how-long-the-chains-have-to-be) tells the two apart). With the "
             f"longest chains of both tables, {changed} of {total} comparisons between the kinds have another "
             "winner than with the long ones."
