@@ -7,9 +7,11 @@ from pathlib import Path
 from experiments.cells import Record
 from experiments.markdown import replace_section
 from paper.drift import cells, run
-from paper.drift_tables import by_name, draw, noise_table, sampler_table, steps_table
+from paper.drift_tables import by_name, draw, sampler_table, steps_table
 from paper.experiment import Experiment, Section
 from paper.figures import image_link
+from paper.heavy_tails import CAPTION as TAILS
+from paper.heavy_tails import answer, draw_tails, noise_table
 
 CAPTION = (
     "Cytometry, 4,000 cells, K = 500: the noise that is learned and how well hidden entries are predicted, "
@@ -34,10 +36,13 @@ def section(records: list[Record], figures: Path) -> Section:
         "Both kinds of noise in the sampler on tables of the benchmark of imputation (2,000 rows, at most 60 "
         "columns, K as in the benchmark, start from principal components, 400 sweeps):\n\n"
         + noise_table(records),
+        answer(records),
     ]
+    if draw_tails(records, figures):
+        parts.append(image_link("heavy-tails", TAILS))
     if draw(records, figures):
         parts.append(image_link("drift", CAPTION))
-    return Section([], "\n\n".join(parts), summary=sentence(records))
+    return Section([], "\n\n".join(filter(None, parts)), summary=sentence(records))
 
 
 def sentence(records: list[Record]) -> list[str]:
@@ -65,6 +70,7 @@ def update_note(page: Path, records: list[Record]) -> None:
     text = page.read_text()
     text = replace_section(text, "steps", steps_table(records))
     text = replace_section(text, "noise", noise_table(records))
+    text = replace_section(text, "answer", answer(records))
     page.write_text(replace_section(text, "sampler", sampler_table(records)))
 
 
