@@ -29,14 +29,15 @@ Times are those of training alone on one thread, including its start. The experi
 a GPU (`--device cuda`), where they make the same steps up to rounding; a line below each says where it ran.
 """
 RULE = """
-On real data every method is read twice, with three seeds: *at its best*, at the step that is chosen by hidden
-entries which are not scored, and *at its end*, after the last step. Both are judged by long chains; every
-section shows how much their length still matters, and what the short chains of training give. Every pair of
-methods, task and seed is one comparison, and all methods have the same hidden entries. A claim that one kind
-of method is better holds if that kind wins every comparison, and holds partly if it wins three quarters of
-them. Claims about starts, step sizes, times and sharpness rest on one seed, as do the sections on the drift
-and on gradient ascent. Where the best step is the first one that was judged, an earlier one may be better
-still.
+The rule: every pair of methods, task and seed is one comparison, and all methods have the same hidden
+entries. A claim that one kind of method is better *holds* if that kind wins every comparison, *holds partly*
+if it wins at least three quarters of them, and otherwise *does not hold*. A claim with several parts holds
+partly if some of them hold. On real data this is applied twice, with three seeds: at the step that hidden
+entries choose which are not scored (at its best), and after the last step (at its end). Both are judged by
+long chains; [a study](#how-long-the-chains-have-to-be) shows how long they have to be, and every section
+what the short chains of training give. Claims about starts, step sizes, times and sharpness rest on one
+seed, as do the sections on the drift and on gradient ascent. Where the best step is the first one that was
+judged, an earlier one may be better still.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
@@ -85,7 +86,7 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         *verdicts_picture(by_experiment, output / "figures"),
         "## Every claim",
         RULE.strip(),
-        text_table(["", "the paper says", "we find", "", ""], rows),
+        text_table(["", "the paper says", "we find", "verdict", "experiment"], rows),
         "## How it was run",
         HEAD.format(kind=KINDS[quick]).strip(),
     ]
