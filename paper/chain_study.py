@@ -42,10 +42,10 @@ TITLES = {
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
         "lengths": (25, 100, 200), "repeats": 5,
-        "picture": {"features": 250, "steps": (3000,), "stride": 4, "draws": 8, "side": 256},
-        "TCGA": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 80},
-        "CCLE": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 80},
-        "cytometry": {"features": 500, "steps": (500, 16_000), "rows": None, "scored": 800},
+        "picture": {"features": 250, "steps": (3000,), "stride": 8, "draws": 8, "side": 256},
+        "TCGA": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 50},
+        "CCLE": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 50},
+        "cytometry": {"features": 500, "steps": (500, 16_000), "rows": None, "scored": 400},
     },
     "quick": {
         "lengths": (5, 10, 20), "repeats": 2,

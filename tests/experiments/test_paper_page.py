@@ -14,6 +14,7 @@ from paper.__main__ import EXPERIMENTS, HERE, NAMES, main
 from paper.chain_study import Change
 from paper.chains import changed_winners
 from paper.experiment import Claim, Options
+from paper.heavy_tails import answer
 from paper.report import results_path, write_report
 from paper.summary import matrix_line, reproduced
 from paper.times import plan
@@ -106,6 +107,16 @@ class TestSummary:
         assert page.read_text() == (HERE / "RESULTS.md").read_text()
 
 
+def test_heavier_tails_are_worth_offering_if_the_defaults_do_not_beat_them():
+    records = records_of("drift")
+    assert "is not worth offering" in answer(records)
+    for record in records:
+        if record["name"].startswith("student/table"):
+            record["result"]["trace"][-1]["log_likelihood"] += 1
+    assert "may be worth offering" in answer(records)
+    assert "than Student's t on 0 of 3" in answer(records)
+
+
 class TestChains:
     def test_winners_that_change_with_longer_chains_are_counted(self):
         study = {
@@ -130,6 +141,14 @@ class TestPlan:
         # Cells of which the page has the record of a GPU are estimated.
         share = sum(planned.recorded for planned in plans) / sum(planned.cells for planned in plans)
         assert share > (0.99 if scale == "quick" else 0.6)
+
+    .mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS if experiment.on_device])
+    def test_estimates_are_not_below_recorded_times(self, name):
+        """They stand in for the cells of the page that ran on a GPU."""
+        recorded = times.recorded_seconds(NAMES[name], "quick")
+        estimated = {cell.name: cell.expected for cell in NAMES[name].cells(Options("quick"))}
+        assert recorded.keys() == estimated.keys()
+        assert sum(recorded.values()) < sum(estimated.values())
 
     def test_it_rests_on_recorded_times(self, tmp_path, monkeypatch):
         monkeypatch.setattr(times, "HERE", tmp_path)
