@@ -142,7 +142,7 @@ class TestPlan:
         share = sum(planned.recorded for planned in plans) / sum(planned.cells for planned in plans)
         assert share > (0.99 if scale == "quick" else 0.6)
 
-    .mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS if experiment.on_device])
+    @pytest.mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS if experiment.on_device])
     def test_estimates_are_not_below_recorded_times(self, name):
         """They stand in for the cells of the page that ran on a GPU."""
         recorded = times.recorded_seconds(NAMES[name], "quick")
