@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import ttest_1samp
+from scipy.stats import binom, ttest_1samp
 
 from bpfa import Algorithm, train
 from bpfa.model.posterior import GlobalPosterior
@@ -137,33 +137,49 @@ def prepared_matrix(settings: dict[str, Any], context: Context) -> tuple[Any, di
 def section(records: list[Record], figures: Path) -> Section:
     settings = records[0]["settings"]
     *_, before, last = settings["lengths"]
-    rows, changes = [], []
+    rows, changes = [], {}
     for record in records:
-        digits = 2 if record["settings"]["task"] in PICTURE_TASKS else 3
+        task, method = record["settings"]["task"], record["settings"]["method"]
+        digits = 2 if task in PICTURE_TASKS else 3
         for step, scores in record["result"].items():
             by_length = [np.array(scores[str(sweeps)]) for sweeps in settings["lengths"]]
             change = Change.of(by_length[-2], by_length[-1])
-            changes.append(change)
-            rows.append(
-                [
-                    f"{TITLES[record['settings']['task']]}, {LABELS[record['settings']['method']]}, step "
-                    f"{int(step):,}",
-                    *(f"{of_length.mean():.{digits}f}" for of_length in by_length),
-                    f"{change.mean:+.{digits + 1}f} ± {change.error:.{digits + 1}f}",
-                ]
-            )
+            title = f"{TITLES[task]}, {LABELS[method]}, step {int(step):,}"
+            text = f"{change.mean:+.{digits + 1}f} ± {change.error:.{digits + 1}f}"
+            changes[title] = (change, text)
+            rows.append([title, *(f"{of_length.mean():.{digits}f}" for of_length in by_length), text])
     headings = ["", *(f"{sweeps} sweeps" for sweeps in settings["lengths"]), f"from {before} to {last}"]
-    clear = sum(change.by_chance < UNLIKELY for change in changes)
     parts = [
         f"Every posterior of a Gibbs kind is judged by chains of several lengths, {settings['repeats']} "
         "times with other draws, which tells the length and the chance of the draws apart. The table shows "
         f"mean scores, and by how much they change from {before} to {last} sweeps before each draw, ± one "
         f"standard error. The long chains of this page have {GIBBS_LENGTHS['long']} sweeps.",
         table(headings, rows),
-        f"From {before} to {last} sweeps the change is larger than chance would make it in one row of "
-        f"{round(1 / UNLIKELY)} (Student's t test) in {clear} of the {len(changes)} rows.",
+        in_words(changes, before, last),
     ]
     return Section([], "\n\n".join(parts))
+
+
+def in_words(changes: Mapping[str, tuple[Change, str]], before: int, last: int) -> str:
+    """Return in words whether the longest chains still change more than chance does.
+
+    Examples
+    --------
+    >>> changes = {"Cells": (Change(1.0, 0.1, 0.001), "+1.0 ± 0.1"), "Genes": (Change(0.1, 0.0, 0.01), "+0.1 ± 0.0")}
+    >>> in_words(changes, 100, 200)
+    '2 of 2 scores still change clearly from 100 to 200 sweeps: Cells by +1.0 ± 0.1; Genes by +0.1 ± 0.0.'
+    """
+    clear = [f"{title} by {text}" for title, (change, text) in changes.items() if change.by_chance < UNLIKELY]
+    if len(clear) <= binom.ppf(1 - UNLIKELY, len(changes), UNLIKELY):
+        return (
+            f"From {before} to {last} sweeps {len(clear)} of {len(changes)} scores change more than chance alone "
+            f"would make one in {round(1 / UNLIKELY)} change (Student's t test). That is no more than chance "
+            f"explains: chains of {before} sweeps are long enough."
+        )
+    return (
+        f"{len(clear)} of {len(changes)} scores still change clearly from {before} to {last} sweeps: "
+        f"{'; '.join(clear)}."
+    )
 
 
 class Change(NamedTuple):
