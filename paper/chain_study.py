@@ -165,14 +165,14 @@ def in_words(changes: Mapping[str, tuple[Change, str]], before: int, last: int) 
 
     Examples
     --------
-    >>> changes = {"Cells": (Change(1.0, 0.1, 0.001), "+1.0 ± 0.1"), "Genes": (Change(0.1, 0.0, 0.01), "+0.1 ± 0.0")}
-    >>> in_words(changes, 100, 200)
-    '2 of 2 scores still change clearly from 100 to 200 sweeps: Cells by +1.0 ± 0.1; Genes by +0.1 ± 0.0.'
+    >>> change = (Change(1.0, 0.1, 0.001), "+1.0 ± 0.1")
+    >>> in_words({"Cells": change, "Genes": change}, 100, 200)
+    '2 of 2 scores still change clearly from 100 to 200 sweeps: Cells by +1.0 ± 0.1; Genes by +1.0 ± 0.1.'
     """
     clear = [f"{title} by {text}" for title, (change, text) in changes.items() if change.by_chance < UNLIKELY]
     if len(clear) <= binom.ppf(1 - UNLIKELY, len(changes), UNLIKELY):
         return (
-            f"From {before} to {last} sweeps {len(clear)} of {len(changes)} scores change more than chance alone "
+            f"From {before} to {last} sweeps {len(clear)} of {len(changes)} scores change more than chance "
             f"would make one in {round(1 / UNLIKELY)} change (Student's t test). That is no more than chance "
             f"explains: chains of {before} sweeps are long enough."
         )
