@@ -172,9 +172,9 @@ def in_words(changes: Mapping[str, tuple[Change, str]], before: int, last: int) 
     clear = [f"{title} by {text}" for title, (change, text) in changes.items() if change.by_chance < UNLIKELY]
     if len(clear) <= binom.ppf(1 - UNLIKELY, len(changes), UNLIKELY):
         return (
-            f"From {before} to {last} sweeps {len(clear)} of {len(changes)} scores change more than chance "
-            f"would make one in {round(1 / UNLIKELY)} change (Student's t test). That is no more than chance "
-            f"explains: chains of {before} sweeps are long enough."
+            f"A t test at the level of {UNLIKELY:.0%} finds a change from {before} to {last} sweeps in "
+            f"{len(clear)} of {len(changes)} scores. That is no more than chance explains: chains of {before} "
+            "sweeps are long enough."
         )
     return (
         f"{len(clear)} of {len(changes)} scores still change clearly from {before} to {last} sweeps: "
