@@ -173,8 +173,8 @@ def in_words(changes: Mapping[str, tuple[Change, str]], before: int, last: int) 
     if len(clear) <= binom.ppf(1 - UNLIKELY, len(changes), UNLIKELY):
         return (
             f"A t test at the level of {UNLIKELY:.0%} finds a change from {before} to {last} sweeps in "
-            f"{len(clear)} of {len(changes)} scores. That is no more than chance explains: chains of "
-            f"{before} sweeps are long enough."
+            f"{len(clear)} of {len(changes)} scores. That is no more than chance explains. A change of "
+            "about two standard errors in the table could have gone unnoticed."
         )
     return (
         f"{len(clear)} of {len(changes)} scores still change clearly from {before} to {last} sweeps: "
