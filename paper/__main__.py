@@ -1,4 +1,7 @@
-"""Run experiments of the paper: `python -m paper NAME ... [--quick]`; `report` only writes the page."""
+"""Run experiments of the paper: `python -m paper NAME ... [--quick]`.
+
+`report` only writes the page, and `times --quick` keeps how long the quick runs took, for later plans.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from rich.console import Console
 from bpfa.backends.registry import check_device
 from experiments import DATA
 from experiments.cells import Context, Store
-from experiments.runs import planned_minutes, run_and_report, to_run
+from experiments.runs import run_and_report
 from paper import (
     burn_in,
+    chain_study,
     cytof,
     denoising,
     drift_section,
@@ -27,6 +31,7 @@ from paper import (
 )
 from paper.experiment import Experiment, Options
 from paper.report import results_path, write_report
+from paper.times import plan, store_quick_times, timed_cells
 
 HERE = Path(__file__).parent
 NOTE = HERE.parent / "docs" / "notes" / "drift.md"
@@ -40,6 +45,7 @@ EXPERIMENTS = [
         thought_experiment,
         expression,
         cytof,
+        chain_study,
         drift_section,
         optimiser,
         errata,
@@ -55,9 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = Options(given.scale, given.budget)
     output = given.output or (HERE if given.scale == "full" else HERE / given.scale)
     context = Context(given.data.resolve(), output.resolve(), given.device)
-    names = list(NAMES) if "all" in given.names else [name for name in given.names if name != "report"]
+    names = list(NAMES) if "all" in given.names else [name for name in given.names if name in NAMES]
     if len(names) > 1 or given.plan:
-        announce([NAMES[name] for name in names], options, context, given, console)
+        announce([NAMES[name] for name in names], options, context.output, given, console)
     if given.plan:
         return 0
     failed = 0
@@ -68,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("stopped; the same command resumes the run")
         return 130
     console.print(f"written: {write_report(EXPERIMENTS, output, quick=given.scale != 'full')}")
+    if "times" in given.names and given.scale == "quick":
+        store_quick_times(EXPERIMENTS, output)
     if output == HERE:
         drift_section.update_note(NOTE, list(Store(results_path(output, NAMES["drift"])).records.values()))
     if failed:
@@ -78,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
     parser.add_argument(
-        "names", nargs="+", metavar="NAME", choices=[*NAMES, "all", "report"], help=", ".join(NAMES)
+        "names", nargs="+", metavar="NAME", choices=[*NAMES, "all", "report", "times"], help=", ".join(NAMES)
     )
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument(
@@ -115,21 +123,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def announce(
-    experiments: list[Experiment],
-    options: Options,
-    context: Context,
-    given: argparse.Namespace,
-    console: Console,
+    experiments: list[Experiment], options: Options, output: Path, given: argparse.Namespace, console: Console
 ) -> None:
     """Print how long a run of several experiments can take, before it begins."""
-    total = 0.0
-    for experiment in experiments:
-        store = Store(results_path(context.output, experiment))
-        left = to_run(experiment.cells(options), store, force=given.force)
-        minutes = planned_minutes(left, experiment.budgets(options), given.jobs)
-        total += minutes
-        console.print(f"planned: {experiment.name}, {len(left)} cells, {minutes:.1f} minutes", markup=False)
-    console.print(f"planned in all: {total:.0f} minutes with {given.jobs} cells at a time, one thread each")
+    plans = {
+        experiment.name: plan(experiment, options, output, jobs=given.jobs, force=given.force)
+        for experiment in experiments
+    }
+    for name, planned in plans.items():
+        console.print(f"planned: {name}, {planned.cells} cells, {planned.minutes:.1f} minutes", markup=False)
+    cells, recorded, minutes = map(sum, zip(*plans.values(), strict=True))
+    console.print(
+        f"planned in all: {minutes:.0f} minutes with {given.jobs} cells at a time, one thread each; "
+        f"{recorded} of {cells} cells by their recorded times, the others by estimates"
+    )
 
 
 def run_experiment(
@@ -139,7 +146,7 @@ def run_experiment(
     store = Store(results_path(context.output, experiment))
     if not experiment.on_device:
         context = context._replace(device="cpu")
-    cells = experiment.cells(options)
+    cells = timed_cells(experiment, options)
     store.plan([cell.name for cell in cells])
     return run_and_report(
         experiment.name,

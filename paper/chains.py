@@ -8,7 +8,7 @@ from typing import Any
 from bpfa import Algorithm, algorithm
 from experiments.machine import thread_option
 from experiments.markdown import table
-from paper.methods import GIBBS_KINDS, LABELS, METHODS
+from paper.methods import GIBBS_KINDS, INTRA_LOCAL, LABELS, METHODS
 
 CHAINS = {"short": "as long as in training", "long": "long"}
 """The two lengths of chains by which every posterior is judged."""
@@ -72,10 +72,13 @@ def study_table(studies: Mapping[str, Mapping[str, Mapping[str, float]]], digits
             parts.append(table([kind, *map(str, lengths)], rows))
     if any(method in studies for method in GIBBS_KINDS):
         best, end = (largest_change(studies, reading) for reading in ("best", "end"))
+        changed, total = changed_winners(studies)
         parts.append(
-            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds still change "
-            f"by up to {best:.{digits}f} at their best and {end:.{digits}f} at their end. This is the length "
-            "or the chance of the draws; the study does not tell them apart."
+            f"From {GIBBS_STUDY[-2]} to {GIBBS_STUDY[-1]} sweeps the scores of the Gibbs kinds change by up "
+            f"to {best:.{digits}f} at their best and {end:.{digits}f} at their end, the chance of the draws "
+            "included ([a study of its own](#how-long-the-chains-have-to-be) tells the two apart). With the "
+            f"longest chains of both tables, {changed} of {total} comparisons between the kinds have another "
+            "winner than with the long ones."
         )
     return "\n\n".join(parts)
 
@@ -91,6 +94,26 @@ def largest_change(studies: Mapping[str, Mapping[str, Mapping[str, float]]], rea
     before, last = (str(sweeps) for sweeps in GIBBS_STUDY[-2:])
     scores = [studies[method][reading] for method in GIBBS_KINDS if method in studies]
     return max(abs(of_method[last] - of_method[before]) for of_method in scores)
+
+
+def changed_winners(studies: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[int, int]:
+    """Return in how many comparisons the longest chains have another winner than the long ones.
+
+    Both readings of every Gibbs kind are compared with those of every mean-field kind. The second number is
+    that of all comparisons.
+    """
+
+    def winners(lengths: Mapping[str, int]) -> list[bool]:
+        return [
+            studies[one][reading][str(lengths[one])] > studies[other][reading][str(lengths[other])]
+            for one, other in INTRA_LOCAL
+            if one in studies and other in studies
+            for reading in studies[one]
+        ]
+
+    long = winners({method: length(method, "long") for method in METHODS})
+    longest = winners({method: studied_lengths(method)[-1] for method in METHODS})
+    return sum(one != other for one, other in zip(long, longest, strict=True)), len(long)
 
 
 def _study_rows(studies: Mapping[str, Any], lengths: Sequence[int], digits: int) -> list[list[str]]:

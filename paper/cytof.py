@@ -12,8 +12,9 @@ from paper.chains import WHAT
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
 from paper.matrices import BATCH, cells_of, run
-from paper.matrix_tables import body, curves, order_claims, reached_by, summary
+from paper.matrix_tables import body, curves, order_claims, reached_by
 from paper.methods import LABELS, METHODS
+from paper.summary import matrix_line
 
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
@@ -62,7 +63,7 @@ def section(records: list[Record], figures: Path) -> Section:
     ]
     said = " (totals " + ", ".join(f"{total:.1e}" for total in PAPER_TOTALS.values()) + ")"
     claims = order_claims(found, TASK, said)
-    return Section(claims, "\n\n".join(parts), found, summary(found, TASK, records))
+    return Section(claims, "\n\n".join(parts), found, matrix_line(found, TASK))
 
 
 EXPERIMENT = Experiment("cytof", TASK, cells, run, section, on_device=True)

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
 from experiments.markdown import table
-from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE, TABLES, TWIN
+from paper.drift import KINDS, SAMPLER_STARTS, STEPWISE, TWIN
 
 # Okabe and Ito's colours, one for each run or start.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#000000")
@@ -74,33 +74,6 @@ def sampler_table(records: list[Record]) -> str:
             )
     headings = ["", "noise", "noise", "log-likelihood", "integrated", "MSE", "in use", "features a row"]
     return table([*headings, "largest column", "nu"], rows)
-
-
-def noise_table(records: list[Record]) -> str:
-    """Return a table of both kinds of noise and our defaults on tables of the benchmark of imputation."""
-    found = by_name(records)
-    rows = []
-    for dataset in TABLES:
-        names = [f"{kind}/table/{dataset}" for kind in (*KINDS, "defaults")]
-        if not all(name in found for name in names):
-            continue
-        *samplers, defaults = (found[name] for name in names)
-        gaussian, student = (result["trace"][-1] for result in samplers)
-        rows.append(
-            [
-                dataset,
-                *(f"{gaussian[score]:.3f}" for score in ("log_likelihood", "integrated")),
-                f"{student['log_likelihood']:.3f}",
-                *(f"{defaults[score]:.3f}" for score in ("density", "log_likelihood")),
-                *(f"{result['mse']:.3f}" for result in (gaussian, student, defaults)),
-                f"{student['nu']:g}",
-            ]
-        )
-    gaussian_noise, student_noise = KINDS.values()
-    headings = [f"log-likelihood, {gaussian_noise}", "integrated", f"log-likelihood, {student_noise}"]
-    headings += ["log-likelihood, our defaults", "by `impute`"]
-    headings += [f"MSE, {words}" for words in (gaussian_noise, student_noise, "our defaults")]
-    return table(["", *headings, "nu"], rows)
 
 
 def draw(records: list[Record], figures: Path) -> bool:

@@ -75,6 +75,17 @@ class Experiment:
     on_device: bool = False
     """Whether its cells can run on a GPU; all others run on the CPU."""
 
+    @property
+    def subject(self) -> str:
+        """What the experiment is about, as a sentence names it.
+
+        Examples
+        --------
+        >>> Experiment("a", "The case (figure 1)", list, dict, Section).subject
+        'the case'
+        """
+        return self.title.split(" (")[0][0].lower() + self.title.split(" (")[0][1:]
+
 
 def by_wins(wins: int, total: int, *, enough: bool = True) -> Verdict:
     """Judge a claim that one method is better than another by how many comparisons it wins.

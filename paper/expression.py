@@ -12,8 +12,9 @@ from paper.chains import WHAT
 from paper.experiment import Claim, Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
 from paper.matrices import cells_of, run
-from paper.matrix_tables import body, curves, of_dataset, order_claims, reached_by, summary
+from paper.matrix_tables import body, curves, of_dataset, order_claims, reached_by
 from paper.readings import merged
+from paper.summary import matrix_line
 
 DATASETS = {
     "TCGA": "TCGA (16,428 genes x 350 samples), in place of the paper's CCLE matrix, which is not "
@@ -43,29 +44,28 @@ def section(records: list[Record], figures: Path) -> Section:
         f"the standardised data. The paper shows a figure without numbers. {WHAT}"
     ]
     claims: list[Claim] = []
-    sentences: list[str] = []
     panels, levels, found = {}, {}, []
     for dataset, description in DATASETS.items():
         if not (of_it := of_dataset(records, dataset)):
             continue
         task = f"Expression, {dataset}"
-        reached = reached_by(of_it, task)
+        of_task = reached_by(of_it, task)
         parts.append(f"{description[0].upper()}{description[1:]}:\n\n{body(of_it)}")
         if lines := curves(of_it):
             panels[dataset] = lines
-        defaults = [scores["defaults"] for scores in reached["best"].values() if "defaults" in scores]
+        defaults = [scores["defaults"] for scores in of_task["best"].values() if "defaults" in scores]
         if defaults:
             levels[dataset] = {"defaults": float(np.mean(defaults))}
-        claims += order_claims(reached, task, " (figure)")
-        sentences += summary(reached, task, of_it)
-        found.append(reached)
+        claims += order_claims(of_task, task, " (figure)")
+        found.append(of_task)
     likelihood_curves(panels, figures / "expression", levels, against="step")
     parts.append(
         image_link(
             "expression", "Gene expression: log-likelihood by long chains over the steps, and our defaults"
         )
     )
-    return Section(claims, "\n\n".join(parts), merged(found), sentences)
+    reached = merged(found)
+    return Section(claims, "\n\n".join(parts), reached, matrix_line(reached, "Gene expression"))
 
 
 EXPERIMENT = Experiment(

@@ -145,25 +145,3 @@ def order_claims(reached: Reached, where: str, said: str) -> list[Claim]:
             in_order,
         ),
     ]
-
-
-def summary(reached: Reached, where: str, records: Sequence[Record]) -> list[str]:
-    """Return a line about which kind is better, in both readings, and about integrated weights."""
-    if not reached["best"]:
-        return []
-    parts, verdicts = [], []
-    for reading, moment in (("best", "at their best"), ("end", "at their end")):
-        won, total = wins(reached[reading], INTRA_LOCAL)
-        top = max(METHODS, key=lambda method: mean_of(reached[reading], method))
-        score = mean_of(reached[reading], top)
-        parts.append(f"{moment} they win {won} of {total} comparisons ({LABELS[top]} leads with {score:.3f})")
-        verdicts.append(f"{by_wins(won, total)} {moment.replace('their', 'its')}")
-    line = f"**{where}: that the Gibbs kinds predict better {' and '.join(verdicts)}**: {'; '.join(parts)}."
-    scores = integrated_scores(records)
-    if scores["end"]:
-        best, end = (float(np.mean(scores[reading])) for reading in READINGS)
-        line += (
-            f" With its weights integrated out, Gibbs-SSVI has {best:.3f} and {end:.3f}: the paper's "
-            "estimate by draws of the weights falls short where there is little noise."
-        )
-    return [line]

@@ -89,8 +89,10 @@ class JudgedPicture:
         """All patches, as training sees them."""
         return PatchRows(self.canvas.values, self.canvas.observed, (PATCH, PATCH))
 
-    def restored(self, posterior: Posterior, chosen: Algorithm, n_draws: int) -> Array:
-        """Restore the picture by draws from a posterior."""
+    def restored(
+        self, posterior: Posterior, chosen: Algorithm, n_draws: int, seed: int | None = None
+    ) -> Array:
+        """Restore the picture by draws from a posterior, with the seed of the cell or another one."""
         return restored_picture(
             self.canvas,
             posterior,
@@ -98,7 +100,7 @@ class JudgedPicture:
             patch_size=PATCH,
             stride=self.settings["stride"],
             n_draws=n_draws,
-            stream=Stream.from_seed(self.settings["seed"]).child("restoration"),
+            stream=Stream.from_seed(self.settings["seed"] if seed is None else seed).child("restoration"),
             noise_factor=EQUAL_WEIGHTS,
         )
 

@@ -36,6 +36,7 @@ from paper.readings import (
     readings_table,
     wins,
 )
+from paper.summary import MOMENTS, apart, how_many
 
 KINDS = ("all", "missing", "observed")
 # In dB. The paper calls a difference of 13 dB in its table significant, and one of 1.8 dB modest.
@@ -268,27 +269,35 @@ def summary(reached: Reached, records: list[Record], paper: Psnrs, task: str) ->
     """Return a line about the gap between the kinds in both readings, and about which pixels were counted."""
     if not reached["best"]:
         return []
-    gaps = [mean_gap(reached[reading], GIBBS_KINDS, MEAN_FIELD_KINDS) for reading in READINGS]
-    (won, total), (won_at_end, _) = (wins(reached[reading], INTRA_LOCAL) for reading in READINGS)
+    best, end = (mean_gap(reached[reading], GIBBS_KINDS, MEAN_FIELD_KINDS) for reading in READINGS)
     said = mean(
         mean(paper[method][name] for method in GIBBS_KINDS)
         - mean(paper[method][name] for method in MEAN_FIELD_KINDS)
         for name in PICTURES
     )
-    found = mean_results(records, "best")
-    gibbs, mean_field = (closest(found, paper, kinds) for kinds in (GIBBS_KINDS, MEAN_FIELD_KINDS))
-    apart = 2 * gibbs["observed"] > sum(gibbs.values()) and 2 * mean_field["observed"] < sum(
-        mean_field.values()
+    word = "reproduces" if min(best, end) > said / 2 else "does not reproduce"
+    texts = [apart(gap, "dB", 1) for gap in (best, end)]
+    where = (
+        f"{texts[0]}, {MOMENTS['best']} and {MOMENTS['end']}"
+        if texts[0] == texts[1]
+        else f"{texts[0]} {MOMENTS['best']}, and {texts[1]} {MOMENTS['end']}"
     )
-    word = "reproduces" if min(gaps) > said / 2 else "does not reproduce"
     return [
-        f"**{task}: the gap of {said:.0f} dB between the kinds {word}.** It is {gaps[0]:+.2f} dB at their "
-        f"best and {gaps[1]:+.2f} dB at their end, and the Gibbs kinds win {won} and {won_at_end} of {total} "
-        "comparisons. The paper's PSNRs are closest to ours over *observed* pixels in "
-        f"{gibbs['observed']} of {sum(gibbs.values())} cells of the Gibbs kinds and "
-        f"{mean_field['observed']} of {sum(mean_field.values())} of the mean-field kinds"
-        + (", as if they had been scored over different pixels." if apart else ".")
+        f"**{task}: the paper's lead of {said:.0f} dB for the Gibbs kinds {word}.** They are {where}. "
+        f"{closest_in_words(mean_results(records, 'best'), paper)}"
     ]
+
+
+def closest_in_words(results: Results, paper: Psnrs) -> str:
+    """Return a sentence about how often the paper's numbers are closest to ours over observed pixels."""
+    gibbs, mean_field = (closest(results, paper, kinds) for kinds in (GIBBS_KINDS, MEAN_FIELD_KINDS))
+    shares = [counts["observed"] / sum(counts.values()) for counts in (gibbs, mean_field)]
+    texts = [how_many(counts["observed"], sum(counts.values())) for counts in (gibbs, mean_field)]
+    different = ", as if other pixels had been scored" if shares[0] > 0.5 > shares[1] else ""
+    return (
+        f"{texts[0].capitalize()} of the paper's numbers for the Gibbs kinds, and {texts[1]} for the "
+        f"mean-field kinds, are closest to ours over *observed* pixels{different}."
+    )
 
 
 # A difference in sharpness that a reader would see.

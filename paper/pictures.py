@@ -41,7 +41,7 @@ SLOW = (1000.0, 0.5)
 EQUAL_WEIGHTS = 1e6
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"features": 250, "steps": 3000, "stride": 2, "draws": 8, "side": 512},
-    "quick": {"features": 250, "steps": 300, "stride": 4, "draws": 4, "side": 256},
+    "quick": {"features": 250, "steps": 300, "stride": 4, "draws": 4, "side": 128},
     "tiny": {"features": 8, "steps": 4, "stride": 8, "draws": 2, "side": 24},
 }
 # The page shows a square of this side from each picture; its corner is at these shares of height and width.

@@ -10,6 +10,8 @@ from experiments.markdown import text_table
 from paper.conclusions import conclusions, table_of_all
 from paper.experiment import Claim, Experiment, Section
 from paper.readings import Reached, merged
+from paper.summary import WORDS, headline, reproduced
+from paper.verdicts import verdicts_picture
 
 HEAD = """
 Shah, Knowles & Ghahramani, *An Empirical Study of Stochastic Variational Algorithms for the Beta Bernoulli
@@ -27,14 +29,15 @@ Times are those of training alone on one thread, including its start. The experi
 a GPU (`--device cuda`), where they make the same steps up to rounding; a line below each says where it ran.
 """
 RULE = """
-On real data every method is read twice, with three seeds: *at its best*, at the step that is chosen by hidden
-entries which are not scored, and *at its end*, after the last step. Both are judged by long chains; every
-section shows how much their length still matters, and what the short chains of training give. Every pair of
-methods, task and seed is one comparison, and all methods have the same hidden entries. A claim that one kind
-of method is better holds if that kind wins every comparison, and holds partly if it wins three quarters of
-them. Claims about starts, step sizes, times and sharpness rest on one seed, as do the sections on the drift
-and on gradient ascent. Where the best step is the first one that was judged, an earlier one may be better
-still.
+The rule: every pair of methods, task and seed is one comparison, and all methods have the same hidden
+entries. A claim that one kind of method is better *holds* if that kind wins every comparison, *holds partly*
+if it wins at least three quarters of them, and otherwise *does not hold*. A claim with several parts holds
+partly if some of them hold. On real data this is applied twice, with three seeds: at the step that hidden
+entries choose which are not scored (at its best), and after the last step (at its end). Both are judged by
+long chains; [a study](#how-long-the-chains-have-to-be) shows how long they have to be, and every section
+what the short chains of training give. Claims about starts, step sizes, times and sharpness rest on one
+seed, as do the sections on the drift and on gradient ascent. Where the best step is the first one that was
+judged, an earlier one may be better still.
 """
 ALL = """
 PSNR over missing pixels (interpolation, Gibbs start) and over all pixels (denoising), and log-likelihood per
@@ -51,6 +54,7 @@ KINDS = {
 def write_report(experiments: list[Experiment], output: Path, *, quick: bool) -> Path:
     """Write the page from the records that are stored."""
     claims: list[tuple[Claim, str]] = []
+    by_experiment: dict[str, Sequence[Claim]] = {}
     found: list[Reached] = []
     sentences: list[str] = []
     bodies = []
@@ -60,25 +64,29 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
         if records:
             section = experiment.section(records, output / "figures")
         link = f"[{experiment.name}](#{anchor(experiment)})"
+        by_experiment[experiment.subject] = section.claims
         claims += [(claim, link) for claim in section.claims]
         found.append(section.reached)
         sentences += section.summary
         parts = [f"## {experiment.title}", section.body, about(records, experiment)]
         bodies.append("\n\n".join(part for part in parts if part))
     reached = merged(found)
-    claims += [(claim, "all real data") for claim in conclusions(reached)]
+    by_experiment["all real data"] = conclusions(reached)
+    claims += [(claim, "all real data") for claim in by_experiment["all real data"]]
     rows = [
         [str(number), claim.text, claim.evidence, claim.in_words, link]
         for number, (claim, link) in enumerate(claims, start=1)
     ]
-    counts = counted([claim for claim, _ in claims])
+    lines = [*headline(reached), *reproduced(by_experiment), *sentences]
     page = [
         "# The paper, reproduced",
         "## Summary",
-        "\n".join(f"- {sentence}" for sentence in [*sentences, counts]),
+        WORDS,
+        "\n".join(f"- {line}" for line in lines),
+        *verdicts_picture(by_experiment, output / "figures"),
         "## Every claim",
         RULE.strip(),
-        text_table(["", "the paper says", "we find", "", ""], rows),
+        text_table(["", "the paper says", "we find", "verdict", "experiment"], rows),
         "## How it was run",
         HEAD.format(kind=KINDS[quick]).strip(),
     ]
@@ -88,23 +96,6 @@ def write_report(experiments: list[Experiment], output: Path, *, quick: bool) ->
     path = output / "RESULTS.md"
     path.write_text("\n\n".join(page) + "\n")
     return path
-
-
-def counted(claims: Sequence[Claim]) -> str:
-    """Return a sentence about how many claims hold in each reading."""
-    words = {"holds": "hold", "holds partly": "hold partly", "does not hold": "do not hold"}
-    counts = [
-        ", ".join(f"{verdicts.count(verdict)} {text}" for verdict, text in words.items())
-        for verdicts in (
-            [claim.verdict for claim in claims],
-            [claim.at_end or claim.verdict for claim in claims],
-        )
-    ]
-    both = sum(claim.at_end is not None for claim in claims)
-    return (
-        f"Of {len(claims)} claims, {both} of which are judged twice, {counts[0]} at their best, and "
-        f"{counts[1]} at their end."
-    )
 
 
 def results_path(output: Path, experiment: Experiment) -> Path:

@@ -16,11 +16,9 @@ from experiments.measure import climb
 from experiments.scores import HiddenEntries, posterior_scores, spaced_scores
 from paper.__main__ import main
 from paper.drift import Kept, judged
-from paper.experiment import Claim
 from paper.gradient import Climber, ClimbingMeanField, ClimbingSpikeSlab, LocalBound
 from paper.matrices import Judges, readings_of
 from paper.readings import found_in, judged_twice, wins
-from paper.report import counted
 from paper.student import StudentSampler, log_density
 
 METHODS = [(ClimbingMeanField, MeanField), (ClimbingSpikeSlab, SpikeSlab)]
@@ -124,13 +122,6 @@ class TestReadings:
             lambda found: ("", "holds" if wins(found, [("gibbs-ssvi", "mf-svi")])[0] else "does not hold"),
         )
         assert claim.in_words == "**holds** at its best, **does not hold** at its end"
-
-    def test_claims_are_counted_in_both_readings(self):
-        claims = [Claim("", "", "holds", "does not hold"), Claim("", "", "holds partly")]
-        assert counted(claims) == (
-            "Of 2 claims, 1 of which are judged twice, 1 hold, 1 hold partly, 0 do not hold at their best, "
-            "and 0 hold, 1 hold partly, 1 do not hold at their end."
-        )
 
 
 @pytest.fixture
