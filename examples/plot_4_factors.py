@@ -66,4 +66,13 @@ largest = np.abs(means).to_numpy().max()
 shown = axis.imshow(means, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
 axis.set_xticks(range(means.shape[1]), means.columns, rotation=90)
 axis.set_yticks(range(len(means)), means.index)
-figure.colorbar(shown, label="mean score of the cells");
+figure.colorbar(shown, label="mean score of the cells")
+
+# %%
+# The genes give the names. CD79A and MS4A1 are markers of B cells, GNLY and NKG7 of natural killer cells, FCGR3A and CFD of
+# monocytes, and CYTL1 and SPINK2 of progenitors in the blood, which are the cells labelled CD34+: the scores of each of
+# these factors separate their kind from the others almost completely.
+#
+# Other factors are not about a kind that has a label. TNFRSF17, MZB1 and IGJ are genes of plasma cells, of which the
+# labels know nothing. STMN1, HMGB2 and PCNA are switched on in cells that divide. The last factors explain little, have
+# small loadings, and are best left without a name.
