@@ -71,7 +71,7 @@ figure.colorbar(shown, label="mean score of the cells")
 # %%
 # The genes give the names. CD79A and MS4A1 are markers of B cells, GNLY and NKG7 of natural killer cells, FCGR3A and CFD of
 # monocytes, and CYTL1 and SPINK2 of progenitors in the blood, which are the cells labelled CD34+: the scores of each of
-# these factors separate their kind from the others almost completely.
+# these factors clearly tell their kind from the others.
 #
 # Other factors are not about a kind that has a label. TNFRSF17, MZB1 and IGJ are genes of plasma cells, of which the
 # labels know nothing. STMN1, HMGB2 and PCNA are switched on in cells that divide. The last factors explain little, have
