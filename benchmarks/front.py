@@ -1,7 +1,6 @@
 """The table of the README and of the site's first page, taken from the pages of the benchmarks.
 
-So it cannot disagree with them.
-`python -m benchmarks.readme` writes it.
+So it cannot disagree with them. `python -m benchmarks.readme` writes it.
 """
 
 from __future__ import annotations
