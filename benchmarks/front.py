@@ -1,6 +1,6 @@
-"""The table of the README, taken from the tables of the benchmarks' pages, so that the two cannot disagree.
+"""The table of the README and of the site's first page, taken from the pages of the benchmarks.
 
-`python -m benchmarks.readme` writes it.
+So it cannot disagree with them. `python -m benchmarks.readme` writes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADINGS = ["task", "measure", "bpfa", "its 95 % intervals cover", "the best of 
 
 @dataclass(frozen=True)
 class Task:
-    """A line of the README's table: which table of which section it is taken from, and what counts there."""
+    """A line of that table: which table of which section it is taken from, and what counts there."""
 
     label: str
     section: str

@@ -15,7 +15,7 @@ from experiments import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "benchmarks" / "README.md"
 ACCURACY = ROOT / "benchmarks" / "ACCURACY.md"
-FRONT = ROOT / "README.md"
+FRONT = (ROOT / "README.md", ROOT / "docs" / "index.md")
 NOTES = ROOT / "docs" / "notes"
 CLUSTER = ROOT / "docs" / "cluster.md"
 

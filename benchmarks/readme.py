@@ -1,6 +1,6 @@
 """Write the tables of the benchmarks into their pages, from stored results: `python -m benchmarks.readme`.
 
-The table of the README is then made from those pages.
+The table of the README and of the first page of the site is then made from those pages.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def main() -> None:
         if results.exists():
             content = write(json.loads(results.read_text()))
             write_whole(page, replace_section(page.read_text(), name, content))
-    write_whole(FRONT, replace_section(FRONT.read_text(), "front", front.markdown()))
+    for page in FRONT:
+        write_whole(page, replace_section(page.read_text(), "front", front.markdown()))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ extensions = [
     "repository_pages",
     "command_pages",
     "public_names",
+    "whole_docstrings",
 ]
 exclude_patterns = ["_build", "_ext", "_templates", "README.md", "api/_*", "**sg_execution_times.rst"]
 templates_path = ["_templates"]

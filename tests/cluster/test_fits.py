@@ -90,7 +90,7 @@ def test_two_workers_have_the_bits_of_this_process_after_kills_and_with_late_joi
             killed.append(kill_one(cluster))
         if progress.step == 30:
             cluster.cluster_of_test.scale(3)
-            cluster.wait_for_workers(3, timeout=30)
+            cluster.wait_for_workers(3, timeout=120)
 
     same(bpfa.BPFA(**FIT).fit(chunked, callbacks=[callback]), reference)
     assert len(set(killed)) == 2

@@ -21,7 +21,7 @@ def extension(monkeypatch):
     return import_module
 
 
-@pytest.mark.parametrize("name", ["gallery_order", "public_names", "repository_pages"])
+@pytest.mark.parametrize("name", ["gallery_order", "public_names", "repository_pages", "whole_docstrings"])
 def test_the_examples_of_an_extension(extension, name):
     results = doctest.testmod(extension(name))
     assert results.attempted > 0

@@ -269,6 +269,8 @@ def in_terms_of_options(text: str) -> str:
     '--components 0: expected an integer >= 1'
     >>> in_terms_of_options("revise=True: nothing is held out to judge a change by; expected held_out > 0")
     '--revise: nothing is held out to judge a change by; expected --held-out > 0'
+    >>> in_terms_of_options("gain=None: not learned; expected a larger image, or gain=1 and read_noise=0")
+    '--gain: not learned; expected a larger image, or --gain 1 and --read-noise 0'
     >>> in_terms_of_options("layer: not an option of .npy files; expected no options")
     '--layer: not an option of .npy files; expected no options'
     >>> in_terms_of_options("t.csv: column 'a' is not numbers; expected numbers, or exclude=['a', 'b,c']")
@@ -283,8 +285,9 @@ def in_terms_of_options(text: str) -> str:
             what, expected, others = rest.partition("; expected ")
             rest = what + expected + re.sub(r"\w+", lambda word: FLAGS.get(word[0], word[0]), others)
         return f"{FLAGS[name]}:{_with_options_of_tables(rest)}"
-    # Only names that contain an underscore can be told from ordinary words.
+    # Without a value, only names that contain an underscore can be told from ordinary words.
     for other, flag in FLAGS.items():
+        rest = re.sub(rf"\b{other}=(?=\d)", f"{flag} ", rest)
         if "_" in other:
             rest = re.sub(rf"\b{other}\b", flag, rest)
     value, colon, what = rest.partition(":")

@@ -19,8 +19,9 @@ from bpfa.data.panel_overlap import PanelOverlap
 from bpfa.data.panels import PanelRows
 from bpfa.data.row_names import RowNames
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource, as_source
-from bpfa.data.scaling import ColumnMoments, Scale, StandardisedRows, column_moments
+from bpfa.data.scaling import ColumnMoments, Scale, column_moments
 from bpfa.data.shuffle import batch_ids, read_batches, sample_ids
+from bpfa.data.standardised import StandardisedRows
 from bpfa.data.visits import ShuffledEpochs, SinglePass, Visits
 
 __all__ = [

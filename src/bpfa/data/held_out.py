@@ -35,6 +35,10 @@ class RowsWithHeldOut(MappedRows):
         -------
         boolean array of the shape of the batch
 
+        See Also
+        --------
+        bpfa.data.HeldOutRows.take_held_out : Rows, and which of their entries are held out.
+
         Examples
         --------
         >>> from bpfa.data import ArrayRows
@@ -54,6 +58,11 @@ class RowsWithHeldOut(MappedRows):
         Returns
         -------
         integer array
+
+        See Also
+        --------
+        bpfa.data.sample_ids : Ids of random rows.
+        bpfa.data.HeldOutRows.take_held_out : Rows, and which of their entries are held out.
 
         Examples
         --------
@@ -80,6 +89,11 @@ class RowsWithHeldOut(MappedRows):
             All values, the held-out ones included.
         boolean array
             True where an entry is held out.
+
+        See Also
+        --------
+        bpfa.data.HeldOutRows.mask : Which entries of a batch are held out.
+        bpfa.held_out_score : How well a posterior predicts held-out entries.
 
         Examples
         --------

@@ -60,6 +60,11 @@ class MappedRows(RowSource):
         -------
         Batch
 
+        See Also
+        --------
+        bpfa.data.StandardisedRows : Rows in units of their columns' deviations.
+        bpfa.data.HeldOutRows : Rows of which some entries are kept from the fit.
+
         Examples
         --------
         >>> from bpfa.data import ArrayRows, StandardisedRows

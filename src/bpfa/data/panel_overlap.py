@@ -90,6 +90,10 @@ class PanelOverlap:
         -------
         pandas.DataFrame
 
+        See Also
+        --------
+        bpfa.data.PanelRows : Several sources with different columns.
+
         Examples
         --------
         >>> measured = np.array([[True, False], [True, True]])

@@ -111,8 +111,6 @@ class PanelRows(ConcatRows):
     1
     >>> rows.panel_labels
     array(['blood', 'marrow'], dtype=object)
-    >>> rows.with_columns(["CD3", "CD4", "CD8", "CD19"]).n_columns
-    4
     """
 
     def __init__(
@@ -158,6 +156,19 @@ class PanelRows(ConcatRows):
         Returns
         -------
         PanelRows
+
+        See Also
+        --------
+        bpfa.open_rows : Open several files with different columns.
+
+        Examples
+        --------
+        >>> from bpfa.data import ArrayRows
+        >>> first = ArrayRows([[1.0, 2.0]], column_names=["CD3", "CD4"])
+        >>> second = ArrayRows([[3.0, 4.0]], column_names=["CD8", "CD4"])
+        >>> PanelRows([first, second]).with_columns(["CD3", "CD4", "CD8", "CD19"]).read(0, 2).observed
+        array([[ True,  True, False, False],
+               [False,  True,  True, False]])
         """
         if list(columns) == self.column_names:
             return self

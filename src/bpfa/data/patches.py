@@ -120,6 +120,17 @@ class PatchRows(RowSource):
         Returns
         -------
         integer array
+
+        See Also
+        --------
+        bpfa.images.PatchRows.strips : The patches in strips.
+
+        Examples
+        --------
+        >>> picture = np.arange(12.0).reshape(1, 3, 4, 1)
+        >>> rows = PatchRows(picture, np.ones(picture.shape, dtype=bool), (2, 2))
+        >>> rows.first_entries(np.array([0, 5]))
+        array([0, 6])
         """
         picture, place = np.divmod(np.arange(self.n_rows) if ids is None else ids, len(self.y) * len(self.x))
         row, column = np.divmod(place, len(self.x))
@@ -137,6 +148,17 @@ class PatchRows(RowSource):
         Returns
         -------
         list of Strip
+
+        See Also
+        --------
+        bpfa.images.PatchRows.first_entries : Where patches are in the pictures.
+
+        Examples
+        --------
+        >>> picture = np.arange(12.0).reshape(1, 3, 4, 1)
+        >>> rows = PatchRows(picture, np.ones(picture.shape, dtype=bool), (2, 2))
+        >>> [strip.ids.tolist() for strip in rows.strips(3)]
+        [[0, 1, 2], [3, 4, 5]]
         """
         per_row, per_slice = len(self.x), len(self.x) * len(self.y)
         height = max(1, n_patches // per_row)

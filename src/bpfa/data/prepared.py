@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bpfa.data.batches import BatchedRows
 from bpfa.data.held_out import FewHeldOutRows, HeldOutRows, MaskedRows
 from bpfa.data.rows import ArrayRows, Batch, Rows, RowSource
-from bpfa.data.scaling import StandardisedRows
+from bpfa.data.standardised import StandardisedRows
 
 __all__ = ["PreparedRows", "prepared"]
 

@@ -50,6 +50,15 @@ class RowNames:
         Returns
         -------
         pandas.Index or pandas.MultiIndex
+
+        See Also
+        --------
+        bpfa.data.RowNames.from_pandas : The way back.
+
+        Examples
+        --------
+        >>> RowNames(("gene",), (np.array(["TP53", "MYC"], dtype=object),)).to_pandas().tolist()
+        ['TP53', 'MYC']
         """
         pandas = library("pandas", "tables", purpose="an index needs pandas")
         labels = [label or None for label in self.labels]
@@ -68,6 +77,10 @@ class RowNames:
         Returns
         -------
         RowNames or None
+
+        See Also
+        --------
+        bpfa.data.RowNames.to_pandas : The way back.
 
         Examples
         --------
@@ -97,6 +110,10 @@ class RowNames:
         Returns
         -------
         RowNames or None
+
+        See Also
+        --------
+        bpfa.data.ConcatRows : Tables that follow one another.
 
         Examples
         --------

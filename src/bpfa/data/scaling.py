@@ -1,18 +1,17 @@
-"""What the columns of a table hold, their mean and scale, and rows scaled to mean 0 and scale 1."""
+"""What the columns of a table hold, and their mean and scale."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpfa._support.checks import Array, check_array
-from bpfa.data.blocks import BLOCK_ENTRIES, sequential
-from bpfa.data.mapped import MappedRows
+from bpfa._support.checks import Array
+from bpfa.data.blocks import sequential
 from bpfa.data.rows import Batch, Rows, as_source
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "ColumnMoments",
     "MomentSums",
     "Scale",
-    "StandardisedRows",
     "column_contents",
     "column_moments",
     "moment_sums",
@@ -83,6 +81,10 @@ class ColumnMoments:
         Returns
         -------
         ColumnMoments
+
+        See Also
+        --------
+        bpfa.data.column_moments : The moments of the columns of a whole source.
 
         Examples
         --------
@@ -153,6 +155,10 @@ class Scale(NamedTuple):
         -------
         tuple of two arrays
 
+        See Also
+        --------
+        bpfa.BPFA.impute : Predictions that are corrected in this way.
+
         Examples
         --------
         >>> nothing, ones = np.array([False, False, True]), np.ones(3)
@@ -179,6 +185,10 @@ class Scale(NamedTuple):
         -------
         Scale
 
+        See Also
+        --------
+        bpfa.data.Scale.corrected : What constant and empty columns are predicted to be.
+
         Examples
         --------
         >>> from bpfa.data import ArrayRows
@@ -199,6 +209,10 @@ class Scale(NamedTuple):
         Returns
         -------
         Scale
+
+        See Also
+        --------
+        bpfa.BPFA.partial_fit : Learn from one part after the other.
 
         Examples
         --------
@@ -346,49 +360,3 @@ def _moments(batch: Batch) -> MomentSums:
     # removed from both results.
     rounding = residual.sum(axis=0) / np.maximum(n, 1)
     return MomentSums(n, mean + rounding, (residual**2).sum(axis=0) - n * rounding**2)
-
-
-class StandardisedRows(MappedRows):
-    """Rows of another source, with every column replaced by (column - mean) / scale.
-
-    Parameters
-    ----------
-    rows : Rows
-    mean, scale : arrays, shape (n_columns,)
-        For example those of `column_moments`.
-
-    See Also
-    --------
-    bpfa.data.Scale : Means and scales of columns.
-    bpfa.data.MappedRows : The base of rows that change other rows.
-
-    Examples
-    --------
-    >>> from bpfa.data import ArrayRows
-    >>> rows = ArrayRows([[1.0, 10.0], [3.0, np.nan]])
-    >>> StandardisedRows(rows, [2.0, 10.0], [1.0, 2.0]).take(np.array([1])).values
-    array([[1., 0.]])
-    """
-
-    def __init__(self, rows: Rows, mean: Any, scale: Any) -> None:
-        super().__init__(rows)
-        self.mean = check_array("mean", mean, (self.n_columns,))
-        self.scale = check_array("scale", scale, (self.n_columns,))
-        if not (self.scale > 0).all():
-            raise ValueError(f"scale: {self.scale.min():g} is the smallest; expected positive numbers")
-        # Patches of a picture, for example, have been standardised already.
-        self._unchanged = not self.mean.any() and bool((self.scale == 1).all())
-
-    def mapped(self, batch: Batch) -> Batch:
-        """Return the batch with its columns shifted and scaled."""
-        if self._unchanged:
-            return batch
-        values = np.empty_like(batch.values)
-        # In double precision, because the difference of two large numbers of single precision has few correct
-        # digits; and block by block, because a batch may be a large chunk of a file.
-        step = max(1, BLOCK_ENTRIES // self.n_columns)
-        with np.errstate(over="ignore"):
-            for start in range(0, len(values), step):
-                block = slice(start, start + step)
-                values[block] = (batch.values[block] - self.mean) / self.scale
-        return Batch(values, batch.observed, batch.ids)

@@ -38,6 +38,18 @@ class Visits(Protocol):
         Returns
         -------
         int
+
+        See Also
+        --------
+        bpfa.data.Visits.rows_seen : How many of them the model knows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bpfa.data import ArrayRows
+        >>> rows, visits = ArrayRows(np.eye(10)), ShuffledEpochs(4, Stream.from_seed(0))
+        >>> visits.n_rows(rows)
+        10
         """
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
@@ -51,6 +63,19 @@ class Visits(Protocol):
         Yields
         ------
         Batch
+
+        See Also
+        --------
+        bpfa.data.read_batches : Batches in shuffled order.
+        bpfa.data.sequential : Batches in the order of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bpfa.data import ArrayRows
+        >>> rows, visits = ArrayRows(np.eye(10)), ShuffledEpochs(4, Stream.from_seed(0))
+        >>> len(next(visits.batches(rows, 1)))
+        4
         """
 
     def epochs(self, rows: Rows, step: int) -> float:
@@ -65,6 +90,18 @@ class Visits(Protocol):
         Returns
         -------
         float
+
+        See Also
+        --------
+        bpfa.data.Visits.rows_seen : How many rows the model knows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bpfa.data import ArrayRows
+        >>> rows, visits = ArrayRows(np.eye(10)), ShuffledEpochs(4, Stream.from_seed(0))
+        >>> [visits.epochs(rows, step) for step in (1, 2, 3, 4)]
+        [0.4, 0.7, 1.0, 1.4]
         """
 
     def rows_seen(self, rows: Rows, step: int) -> int:
@@ -79,11 +116,23 @@ class Visits(Protocol):
         Returns
         -------
         int
+
+        See Also
+        --------
+        bpfa.data.Visits.epochs : How many passes have been made.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bpfa.data import ArrayRows
+        >>> rows, visits = ArrayRows(np.eye(10)), ShuffledEpochs(4, Stream.from_seed(0))
+        >>> visits.rows_seen(rows, 1)
+        10
         """
 
 
 @dataclass(frozen=True)
-class ShuffledEpochs:
+class ShuffledEpochs(Visits):
     """Every epoch visits all rows once in a new random order, and epochs never end.
 
     Parameters
@@ -117,45 +166,15 @@ class ShuffledEpochs:
         check_integer("batch_size", self.batch_size, low=1)
 
     def n_rows(self, rows: Rows) -> int:
-        """Return the number of rows, which are the whole data set.
-
-        Parameters
-        ----------
-        rows : Rows
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of rows, which are the whole data set."""
         return rows.n_rows
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
-        """Yield the batch of every step from this one on, for ever.
-
-        Parameters
-        ----------
-        rows : Rows
-        first_step : int
-
-        Yields
-        ------
-        Batch
-        """
+        """Yield the batch of every step from this one on, for ever."""
         return read_batches(rows, self.batch_size, self.stream, first_step)
 
     def epochs(self, rows: Rows, step: int) -> float:
-        """Return how many passes over the data have been made after this step.
-
-        Parameters
-        ----------
-        rows : Rows
-        step : int
-            Number of the step, from 1 on.
-
-        Returns
-        -------
-        float
-        """
+        """Return how many passes over the data have been made after this step."""
         per_epoch = -(-rows.n_rows // self.batch_size)
         whole, batches_since = divmod(step, per_epoch)
         # The first batches of an epoch have one row more where the batches do not divide it evenly.
@@ -163,23 +182,12 @@ class ShuffledEpochs:
         return whole + rows_since / rows.n_rows
 
     def rows_seen(self, rows: Rows, step: int) -> int:
-        """Return the number of rows: a fit is to all of them, however soon it ends.
-
-        Parameters
-        ----------
-        rows : Rows
-        step : int
-            Number of the step, from 1 on.
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of rows: a fit is to all of them, however soon it ends."""
         return rows.n_rows
 
 
 @dataclass(frozen=True)
-class SinglePass:
+class SinglePass(Visits):
     """One visit to every row in the order of the data: a part of a stream of rows.
 
     Parameters
@@ -223,61 +231,20 @@ class SinglePass:
     repeated = False
 
     def n_rows(self, rows: Rows) -> int:
-        """Return the size of the whole stream.
-
-        Parameters
-        ----------
-        rows : Rows
-
-        Returns
-        -------
-        int
-        """
+        """Return the size of the whole stream."""
         return self.total_rows
 
     def batches(self, rows: Any, first_step: int) -> Generator[Batch, None, None]:
-        """Yield the rows in their order, with the ids that they have in the stream.
-
-        Parameters
-        ----------
-        rows : Rows
-        first_step : int
-
-        Yields
-        ------
-        Batch
-        """
+        """Yield the rows in their order, with the ids that they have in the stream."""
         for batch in sequential(rows, block_rows=self.batch_size):
             yield Batch(batch.values, batch.observed, batch.ids + self.first_id)
 
     def epochs(self, rows: Rows, step: int) -> float:
-        """Return how many passes over the data have been made after this step.
-
-        Parameters
-        ----------
-        rows : Rows
-        step : int
-            Number of the step, from 1 on.
-
-        Returns
-        -------
-        float
-        """
+        """Return how many passes over the data have been made after this step."""
         return self.epochs_before + self._visited(rows, step) / self.rows_per_epoch
 
     def rows_seen(self, rows: Rows, step: int) -> int:
-        """Return how many rows of the stream have been visited after this step.
-
-        Parameters
-        ----------
-        rows : Rows
-        step : int
-            Number of the step, from 1 on.
-
-        Returns
-        -------
-        int
-        """
+        """Return how many rows of the stream have been visited after this step."""
         return self.first_id + self._visited(rows, step)
 
     def _visited(self, rows: Rows, step: int) -> int:

@@ -252,8 +252,6 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
     >>> filled, std = model.impute(X, return_std=True)
     >>> bool(np.isfinite(filled).all()), bool(std[0, 0] > 0), float(std[0, 1])
     (True, True, 0.0)
-    >>> BPFA(n_components=8).partial_fit(X[:250]).partial_fit(X[250:]).n_rows_seen_
-    500
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = scikit_learn_constraints()
@@ -293,19 +291,14 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         random_state: Any = DEFAULTS.random_state,
         verbose: int = DEFAULTS.verbose,
     ) -> None:
-        self.n_components = n_components
-        self.algorithm = algorithm
-        self.sparse = sparse
-        self.prefer = prefer
-        self.features = features
-        self.weight_precision = weight_precision
-        self.priors = priors
-        self.batch_size = batch_size
+        self.n_components, self.algorithm = n_components, algorithm
+        self.sparse, self.prefer = sparse, prefer
+        self.features, self.weight_precision = features, weight_precision
+        self.priors, self.batch_size = priors, batch_size
         self.max_epochs, self.max_steps, self.max_time = max_epochs, max_steps, max_time
         self.step_delay, self.step_decay = step_delay, step_decay
         self.burn_in, self.n_samples = burn_in, n_samples
-        self.dropout = dropout
-        self.n_sweeps = n_sweeps
+        self.dropout, self.n_sweeps = dropout, n_sweeps
         self.init = init
         self.standardize, self.noise = standardize, noise
         self.held_out, self.patience, self.revise = held_out, patience, revise
@@ -371,6 +364,13 @@ class BPFA(PartialFitMixin, SavingMixin, DiagnosticsMixin, BaseEstimator):
         bpfa.BPFA.transform : The weights of the features in every row.
         bpfa.BPFA.impute : Fill in missing entries.
         bpfa.open_rows : Open a file, a frame or several of them.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> BPFA(n_components=4, max_steps=50, random_state=0).fit(X).components_.shape
+        (4, 6)
         """
         parameters = check_parameters(self.get_params())
         checkpoint, n_jobs = as_checkpoint(checkpoint), check_jobs(parameters.n_jobs)

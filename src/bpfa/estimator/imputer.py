@@ -79,6 +79,15 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         --------
         bpfa.BPFAImputer.transform : Fill in missing entries.
         bpfa.BPFA.fit : Learn from a whole table.
+
+        Examples
+        --------
+        >>> from bpfa import BPFAImputer, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> X[::7, 2] = np.nan
+        >>> imputer = BPFAImputer(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> imputer.model_.components_.shape
+        (4, 6)
         """
         model = BPFA(**self.get_params(deep=False)).fit(X, missing=missing, batch=batch)
         if hasattr(self, "feature_names_in_"):
@@ -111,6 +120,15 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         See Also
         --------
         bpfa.BPFA.impute : Fill in missing entries.
+
+        Examples
+        --------
+        >>> from bpfa import BPFAImputer, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> X[::7, 2] = np.nan
+        >>> imputer = BPFAImputer(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> bool(np.isfinite(imputer.transform(X)).all())
+        True
         """
         check_is_fitted(self)
         rows = rows_like_those_of_the_fit(self, X, missing)
@@ -140,6 +158,15 @@ class BPFAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         --------
         bpfa.BPFAImputer.fit : Learn from a table.
         bpfa.BPFAImputer.transform : Fill in missing entries.
+
+        Examples
+        --------
+        >>> from bpfa import BPFAImputer, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> X[::7, 2] = np.nan
+        >>> filled = BPFAImputer(n_components=4, max_steps=50, random_state=0).fit_transform(X)
+        >>> bool(np.isfinite(filled).all())
+        True
         """
         return self.fit(X, y, missing=missing, batch=batch).transform(X, missing=missing, batch=batch)
 

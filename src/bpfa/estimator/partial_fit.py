@@ -65,6 +65,14 @@ class PartialFitMixin:
         --------
         bpfa.BPFA.fit : Learn from a whole table.
         bpfa.BPFA.save : Write a model to a file.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, random_state=0).partial_fit(X[:250])
+        >>> model.partial_fit(X[250:]).n_rows_seen_
+        500
         """
         parameters = check_parameters(self.get_params())
         n_jobs = check_jobs(parameters.n_jobs)

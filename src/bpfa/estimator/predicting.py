@@ -92,6 +92,16 @@ class PredictionMixin(TransformMixin):
         bpfa.BPFA.transform : The weights of the features in every row.
         bpfa.BPFA.calibration : Whether intervals contain as much as they promise.
         bpfa.BPFAImputer : A transformer that fills in missing entries.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> X[0, 0] = np.nan
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> filled, std = model.impute(X, return_std=True)
+        >>> bool(np.isfinite(filled[0, 0])), bool(std[0, 0] > 0), float(std[0, 1])
+        (True, True, 0.0)
         """
         check_is_fitted(self)
         if is_collection(X):

@@ -119,6 +119,14 @@ class TransformMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         --------
         bpfa.BPFA.inverse_transform : From weights back to rows.
         bpfa.BPFA.impute : Fill in missing entries.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(500, 6, 3, g_o=100.0, g_w=1.0, seed=0).y
+        >>> model = BPFA(n_components=4, max_steps=50, random_state=0).fit(X)
+        >>> model.transform(X).shape
+        (500, 4)
         """
         check_is_fitted(self)
         if is_collection(X):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpfa.inference.progress import Progress
-from bpfa.model.posterior import ReadableSummary
+from bpfa.model.summary import ReadableSummary
 from bpfa.prediction.scores import HeldOutScore
 
 __all__ = ["History"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpfa._support.checks import check_choice, check_integer, check_number
 from bpfa.backends.registry import backend_of, check_device
@@ -21,8 +20,8 @@ from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
-from bpfa.images.masks import checked_positions
 from bpfa.images.options import RestorationOptions
+from bpfa.images.partial_scans import PartialScans
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
 from bpfa.images.scene import FrameSteps, SceneWatch
@@ -43,7 +42,7 @@ TASKS = {"inpaint": inpaint, "denoise": denoise}
 OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 
 
-class FrameRestorer:
+class FrameRestorer(PartialScans):
     """Restores frames that come one after another by one dictionary, which goes on learning.
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
@@ -96,17 +95,6 @@ class FrameRestorer:
     ...     result = restorer.restore(picture, masks.random(picture.shape, 0.5, seed=seed))
     >>> restorer.latency.n_restored, restorer.model.n_steps_
     (3, 56)
-    >>> results = list(restorer.stream([(picture, masks.random(picture.shape, 0.5, seed=3))]))
-    >>> len(results)
-    1
-
-    A frame can be looked at while it is still being scanned:
-
-    >>> restorer.begin(picture.shape)
-    >>> for row in range(0, 24, 2):
-    ...     restorer.add([(row, column) for column in range(20)], picture[row])
-    >>> bool(restorer.so_far().missing[1].all()), restorer.finish().image.shape
-    (True, (24, 20))
     """
 
     def __init__(
@@ -144,7 +132,6 @@ class FrameRestorer:
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self._watch = SceneWatch(self.learn)
         self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" and not counts else None
-        self._scan: _PartialScan | None = None
         self.counts = FrameCounts()
 
     @property
@@ -180,85 +167,18 @@ class FrameRestorer:
         --------
         bpfa.images.FrameRestorer.stream : Restore frames as they come.
         bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
+
+        Examples
+        --------
+        >>> from bpfa.images import FrameRestorer, masks
+        >>> picture = np.add.outer(np.arange(24.0), np.arange(20.0))
+        >>> restorer = FrameRestorer(patch_size=4, n_components=6, max_steps=40, random_state=0)
+        >>> restorer.restore(picture, masks.random(picture.shape, 0.5, seed=0)).image.shape
+        (24, 20)
         """
         began = time.perf_counter()
         result = self._restored(frame, mask, self._watch.n_steps if self.follow_changes else self.learn)
         self.counts.restored(time.perf_counter() - began)
-        return result
-
-    def begin(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
-        """Begin a frame whose pixels will be added while it is still being scanned.
-
-        Parameters
-        ----------
-        shape : pair of int
-            Height and width.
-        dtype : dtype
-
-        See Also
-        --------
-        bpfa.images.FrameRestorer.add : Add pixels to it.
-        bpfa.images.FrameRestorer.so_far : Look at it.
-        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
-        """
-        height, width = (check_integer("shape", n, low=1) for n in shape)
-        self._scan = _PartialScan(np.zeros((height, width), dtype), np.ones((height, width), dtype=bool))
-
-    def add(self, positions: Any, values: Any) -> None:
-        """Add pixels to the frame that is being scanned.
-
-        Parameters
-        ----------
-        positions : array-like of int, shape (n, 2)
-            Row and column of every pixel.
-        values : array-like, shape (n,)
-            Their values.
-
-        See Also
-        --------
-        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
-        bpfa.images.FrameRestorer.so_far : Look at it.
-        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
-        """
-        scan = self._present_scan("add")
-        places = checked_positions(positions, scan.values.shape)
-        found = np.asarray(values)
-        if found.shape != (len(places),):
-            raise ValueError(f"values: shape {found.shape}; expected ({len(places)},), one for each position")
-        scan.values[tuple(places.T)] = found
-        scan.missing[tuple(places.T)] = False
-
-    def so_far(self) -> ImageResult:
-        """Return the frame as far as it is scanned, restored without learning from it.
-
-        Returns
-        -------
-        ImageResult
-
-        See Also
-        --------
-        bpfa.images.FrameRestorer.add : Add pixels to it.
-        bpfa.images.FrameRestorer.finish : Restore it when it is complete.
-        """
-        scan = self._present_scan("so_far")
-        return self._restored(scan.values, scan.missing, 0)
-
-    def finish(self) -> ImageResult:
-        """Return the frame that was scanned, restored after learning from it, and end the scan.
-
-        Returns
-        -------
-        ImageResult
-
-        See Also
-        --------
-        bpfa.images.FrameRestorer.begin : Begin a frame that is still being scanned.
-        bpfa.images.FrameRestorer.add : Add pixels to it.
-        bpfa.images.FrameRestorer.so_far : Look at it.
-        """
-        scan = self._present_scan("finish")
-        result = self.restore(scan.values, scan.missing)
-        self._scan = None
         return result
 
     def stream(self, frames: Iterable[Any]) -> Iterator[ImageResult]:
@@ -280,6 +200,15 @@ class FrameRestorer:
         See Also
         --------
         bpfa.images.FrameRestorer.restore : Restore one frame.
+
+        Examples
+        --------
+        >>> from bpfa.images import FrameRestorer, masks
+        >>> picture = np.add.outer(np.arange(24.0), np.arange(20.0))
+        >>> restorer = FrameRestorer(patch_size=4, n_components=6, max_steps=40, random_state=0)
+        >>> frames = [(picture, masks.random(picture.shape, 0.5, seed=0))]
+        >>> [result.image.shape for result in restorer.stream(frames)]
+        [(24, 20)]
         """
         slot = LatestFrame(frames)
         for item in slot:
@@ -381,15 +310,3 @@ class FrameRestorer:
                 "callbacks and noise of counts, or to_host=True"
             )
         return live
-
-    def _present_scan(self, method: str) -> _PartialScan:
-        if self._scan is None:
-            raise ValueError(f"{method}: no frame is being scanned; expected a call of `begin` before")
-        return self._scan
-
-
-class _PartialScan(NamedTuple):
-    """A frame that is still being scanned."""
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]

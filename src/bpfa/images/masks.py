@@ -95,6 +95,10 @@ class Scan:
         -------
         Scan
 
+        See Also
+        --------
+        bpfa.images.FrameRestorer.so_far
+
         Examples
         --------
         >>> len(Scan((2, 3), [[0, 0], [0, 2], [1, 2], [1, 1]]).until(0.5))
@@ -105,14 +109,7 @@ class Scan:
 
 
 def checked_positions(positions: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Return scanned positions as an array of integers, after checking that they are pixels of the picture.
-
-    Parameters
-    ----------
-    positions : array-like of int, shape (n, 2)
-        Row and column of every position.
-    shape : pair of int
-        Height and width of the picture.
+    """Return the rows and columns of a scan as integers, after checking that all are pixels of the picture.
 
     Examples
     --------

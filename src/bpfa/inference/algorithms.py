@@ -73,6 +73,11 @@ class Algorithm(NamedTuple):
         -------
         GlobalView
 
+        See Also
+        --------
+        bpfa.GlobalPosterior.expected : The expected view.
+        bpfa.GlobalPosterior.sampled : The sampled view.
+
         Examples
         --------
         >>> from bpfa.data import ArrayRows
@@ -95,6 +100,10 @@ class Algorithm(NamedTuple):
         ----------
         posterior : GlobalPosterior or ChainPosterior
         batch : Batch
+
+        See Also
+        --------
+        bpfa.BPFA : Its parameter `features` chooses the form of the posterior.
 
         Examples
         --------

@@ -82,6 +82,15 @@ class ChainStore:
         Returns
         -------
         LocalState
+
+        See Also
+        --------
+        bpfa.ChainStore.put : Store states.
+
+        Examples
+        --------
+        >>> ChainStore(100, 5).take(np.array([7])).x
+        array([[0., 0., 0., 0., 0.]])
         """
         z, w = np.zeros((2, len(ids), self.n_features))
         rows, places = self._used(self._counts[ids])
@@ -98,6 +107,17 @@ class ChainStore:
         ids : integer array
         state : LocalState
             With one row for each id.
+
+        See Also
+        --------
+        bpfa.ChainStore.take : Get them back.
+
+        Examples
+        --------
+        >>> store = ChainStore(100, 5)
+        >>> store.put(np.array([7]), LocalState(np.eye(5)[[2]], np.full((1, 5), 3.0)))
+        >>> store.take(np.array([7])).x
+        array([[0., 0., 3., 0., 0.]])
         """
         counts = np.count_nonzero(state.z, axis=1).astype(np.int32)
         if (needed := int(counts.max(initial=0))) > self._room:

@@ -18,8 +18,9 @@ from bpfa.data import Batch, Rows
 from bpfa.inference.progress import NonFiniteError, Progress, step_numbers
 from bpfa.model.features import FEATURES, JointFeatures
 from bpfa.model.local import LocalState
-from bpfa.model.posterior import WEIGHT_PRECISIONS, Summary
+from bpfa.model.posterior import WEIGHT_PRECISIONS, Posterior
 from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.summary import Summary
 from bpfa.model.sums import JointSums
 from bpfa.model.view import GlobalView
 
@@ -27,7 +28,7 @@ __all__ = ["ChainPosterior", "GibbsSampler", "gibbs_sampler"]
 
 
 @dataclass(frozen=True)
-class ChainPosterior:
+class ChainPosterior(Posterior):
     """The posterior of the globals as the last states of a chain.
 
     Attributes
@@ -53,14 +54,8 @@ class ChainPosterior:
     >>> y = bpfa.draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
     >>> *_, progress = bpfa.train(y, n_features=3, algorithm="gibbs", n_steps=5, seed=0)
     >>> posterior = progress.posterior
-    >>> posterior.n_features, posterior.n_active(share=0.5) <= posterior.n_active()
-    (3, True)
-    >>> posterior.summary() == (posterior.noise_std, posterior.n_active())
-    True
-    >>> posterior.sampled(np.random.default_rng(0)).phi.shape
+    >>> posterior.n_features, posterior.n_columns
     (3, 4)
-    >>> posterior.check_finite(), posterior.host() is posterior
-    (None, True)
     """
 
     views: tuple[GlobalView, ...]
@@ -91,42 +86,35 @@ class ChainPosterior:
         Returns
         -------
         int
+
+        See Also
+        --------
+        bpfa.ChainPosterior.summary : The same, with the noise.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, algorithm="gibbs", max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.n_active(share=0.5) <= posterior.n_active() <= posterior.n_features
+        True
         """
         used = self.state.z.sum(axis=0)
         return int((used > max(1.0, share * len(self.state.z))).sum())
 
     def host(self) -> ChainPosterior:
-        """Return this posterior, which is in the memory of the host.
-
-        Returns
-        -------
-        ChainPosterior
-        """
+        """Return this posterior, which is in the memory of the host."""
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit records of this posterior.
-
-        Returns
-        -------
-        Summary
-        """
+        """Return what the history of a fit records of this posterior."""
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
         """Do nothing: the sampler checks every state before it keeps it."""
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
-        """Return one of the kept states.
-
-        Parameters
-        ----------
-        rng : Generator or GlobalDraws
-
-        Returns
-        -------
-        GlobalView
-        """
+        """Return one of the kept states."""
         return self.views[rng.integers(len(self.views))]
 
 

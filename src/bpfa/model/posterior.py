@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import digamma
@@ -13,32 +12,13 @@ from bpfa._support.checks import Array, check_array, check_choice, check_instanc
 from bpfa._support.philox import GlobalDraws
 from bpfa.model.features import FactorisedFeatures, JointFeatures
 from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.summary import ReadableSummary, Summary
 from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
 
-__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior", "Posterior", "ReadableSummary", "Summary"]
+__all__ = ["WEIGHT_PRECISIONS", "GlobalPosterior", "Posterior"]
 
 WEIGHT_PRECISIONS = ("active", "all")
-
-
-class Summary(NamedTuple):
-    """What the history of a fit records of a posterior."""
-
-    noise_std: float
-    n_active: int
-
-    @staticmethod
-    def read(summaries: Sequence[Summary]) -> list[Summary]:
-        """Return several summaries as numbers; those on a device are copied from it together."""
-        return list(summaries)
-
-
-class ReadableSummary(Protocol):
-    """A `Summary`, or something from which one can be read later, such as numbers on a device."""
-
-    @staticmethod
-    def read(summaries: Sequence[Any]) -> list[Summary]:
-        """Return several summaries of this class as numbers."""
 
 
 @runtime_checkable
@@ -61,20 +41,87 @@ class Posterior(Protocol):
         """Count the features that rows use."""
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> Any:
-        """Return a draw of every global."""
+        """Return a draw of every global.
+
+        Parameters
+        ----------
+        rng : Generator or GlobalDraws
+
+        Returns
+        -------
+        GlobalView
+
+        See Also
+        --------
+        bpfa.posterior_draws : Draws of everything, rows included.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.sampled(np.random.default_rng(0)).phi.shape
+        (3, 4)
+        """
 
     def host(self) -> Any:
-        """Return the posterior in the memory of the host: itself, or a copy from a device."""
+        """Return the posterior in the memory of the host: itself, or a copy from a device.
+
+        Returns
+        -------
+        GlobalPosterior or ChainPosterior
+
+        See Also
+        --------
+        bpfa.train : Its steps report posteriors, which may be on a device.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.host() is posterior
+        True
+        """
 
     def summary(self) -> ReadableSummary:
-        """Return a summary for the history, which may have to be read from a device later."""
+        """Return a summary for the history, which may have to be read from a device later.
+
+        Returns
+        -------
+        Summary
+
+        See Also
+        --------
+        bpfa.GlobalPosterior.n_active : How many features are used.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.summary() == (posterior.noise_std, posterior.n_active())
+        True
+        """
 
     def check_finite(self) -> None:
-        """Raise a ValueError if a step on a device has failed; on the host, a failing step raises at once."""
+        """Raise a ValueError if a step on a device has failed; on the host, a failing step raises at once.
+
+        See Also
+        --------
+        bpfa.NonFiniteError : What a fit raises whose numbers are no longer finite.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.check_finite()
+        """
 
 
 @dataclass(frozen=True)
-class GlobalPosterior:
+class GlobalPosterior(Posterior):
     """q(pi) q(phi) q(g_o) q(g_w) in natural parameters. It is immutable: a step returns a new one.
 
     ::
@@ -113,23 +160,8 @@ class GlobalPosterior:
     >>> y = bpfa.draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
     >>> *_, progress = bpfa.train(y, n_features=3, batch_size=100, n_steps=20, seed=0)
     >>> posterior = progress.posterior
-    >>> posterior.n_features, posterior.n_columns, posterior.n_active(share=0.5) <= posterior.n_active()
-    (3, 4, True)
-    >>> posterior.summary() == (posterior.noise_std, posterior.n_active())
-    True
-    >>> posterior.expected().phi.shape, posterior.sampled(np.random.default_rng(0)).phi.shape
-    ((3, 4), (3, 4))
-    >>> posterior.check_finite(), posterior.host() is posterior
-    (None, True)
-    >>> from bpfa import Batch, algorithm
-    >>> from bpfa._support.philox import Stream
-    >>> from bpfa.model.local import local_sums
-    >>> batch, view = Batch(y), posterior.expected()
-    >>> local = algorithm("mf-svi").local
-    >>> sums = local_sums(local, view, batch, Stream.from_seed(0).rows(batch.ids, step=1), joint=False)
-    >>> moved = posterior.step(sums, rho=1.0, g_o=view.g_o)
-    >>> bool(np.allclose(moved.a, posterior.target(sums, view.g_o).a))
-    True
+    >>> posterior.n_features, posterior.n_columns, posterior.pi.shape
+    (3, 4, (3,))
     """
 
     priors: Priors
@@ -192,26 +224,28 @@ class GlobalPosterior:
         Returns
         -------
         int
+
+        See Also
+        --------
+        bpfa.GlobalPosterior.summary : The same, with the noise.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.n_active(share=0.5) <= posterior.n_active() <= posterior.n_features
+        True
         """
         used = self.a - self.priors.beta(self.n_features)[0]
         return int((used > max(1.0, share * self.n_rows)).sum())
 
     def host(self) -> GlobalPosterior:
-        """Return this posterior, which is in the memory of the host.
-
-        Returns
-        -------
-        GlobalPosterior
-        """
+        """Return this posterior, which is in the memory of the host."""
         return self
 
     def summary(self) -> Summary:
-        """Return what the history of a fit records of this posterior.
-
-        Returns
-        -------
-        Summary
-        """
+        """Return what the history of a fit records of this posterior."""
         return Summary(self.noise_std, self.n_active())
 
     def check_finite(self) -> None:
@@ -223,6 +257,19 @@ class GlobalPosterior:
         Returns
         -------
         GlobalView
+
+        See Also
+        --------
+        bpfa.GlobalPosterior.sampled : A draw instead of expectations.
+        bpfa.Algorithm.view_of : The view that an algorithm sees.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, algorithm="mf-svi", max_steps=5, random_state=0).fit(X).posterior_
+        >>> posterior.expected().phi.shape
+        (3, 4)
         """
         phi, v = self.features.expected()
         return GlobalView(
@@ -234,16 +281,7 @@ class GlobalPosterior:
         )
 
     def sampled(self, rng: np.random.Generator | GlobalDraws) -> GlobalView:
-        """Return a sampled view, a draw of every global, which structured algorithms see.
-
-        Parameters
-        ----------
-        rng : Generator or GlobalDraws
-
-        Returns
-        -------
-        GlobalView
-        """
+        """Return a sampled view, a draw of every global, which structured algorithms see."""
         return GlobalView(
             phi=self.features.sampled(rng),
             v=np.zeros((self.n_features, 1)),
@@ -266,6 +304,23 @@ class GlobalPosterior:
         Returns
         -------
         GlobalPosterior
+
+        See Also
+        --------
+        bpfa.GlobalPosterior.step : A step of any size.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> from bpfa import Batch
+        >>> from bpfa.model.sums import JointSums, LocalMoments
+        >>> ones = np.ones((100, 3))  # the moments of z and w if every row used every feature
+        >>> view = posterior.sampled(np.random.default_rng(0))
+        >>> sums = JointSums.of(view, Batch(X), LocalMoments(ones, ones, ones, ones))
+        >>> bool((posterior.target(sums, view.g_o).pi > 0.9).all())
+        True
         """
         numbers = self._target_except_features(sums)
         return replace(self, **numbers, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
@@ -306,6 +361,25 @@ class GlobalPosterior:
         Returns
         -------
         GlobalPosterior
+
+        See Also
+        --------
+        bpfa.GlobalPosterior.target : Where a step leads.
+        bpfa.Schedule : The sizes of steps.
+
+        Examples
+        --------
+        >>> from bpfa import BPFA, draw_data
+        >>> X = draw_data(100, 4, 2, g_o=100.0, g_w=1.0, seed=0).y
+        >>> posterior = BPFA(3, max_steps=5, random_state=0).fit(X).posterior_
+        >>> from bpfa import Batch
+        >>> from bpfa.model.sums import JointSums, LocalMoments
+        >>> ones = np.ones((100, 3))  # the moments of z and w if every row used every feature
+        >>> view = posterior.sampled(np.random.default_rng(0))
+        >>> sums = JointSums.of(view, Batch(X), LocalMoments(ones, ones, ones, ones))
+        >>> moved, target = posterior.step(sums, rho=0.25, g_o=view.g_o), posterior.target(sums, view.g_o)
+        >>> bool(np.allclose(moved.a, 0.75 * posterior.a + 0.25 * target.a))
+        True
         """
         rho = check_number("rho", rho, low=0.0, high=1.0)
         target = self._target_except_features(sums)

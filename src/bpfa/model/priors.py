@@ -76,6 +76,10 @@ class Priors:
         -------
         tuple of two floats
 
+        See Also
+        --------
+        bpfa.GlobalPosterior : The posterior, of which these parameters are the start.
+
         Examples
         --------
         >>> Priors(a=10.0, b=10.0).beta(5)

@@ -61,6 +61,10 @@ class HeldOutScore(NamedTuple):
         -------
         HeldOutScore
 
+        See Also
+        --------
+        bpfa.held_out_score : How well a posterior predicts held-out entries.
+
         Examples
         --------
         >>> HeldOutScore.over([HeldOutScore(-1.0, 0.5, 10), HeldOutScore(-2.0, 1.5, 30)])

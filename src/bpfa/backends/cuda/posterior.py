@@ -17,7 +17,8 @@ from bpfa.backends.cuda.sums import DeviceSums
 from bpfa.backends.cuda.view import DeviceView, blocks_of
 from bpfa.backends.kernel_methods import MEAN_FIELD
 from bpfa.model.features import FactorisedFeatures, JointFeatures
-from bpfa.model.posterior import GlobalPosterior, Summary
+from bpfa.model.posterior import GlobalPosterior
+from bpfa.model.summary import Summary
 
 __all__ = ["DevicePosterior", "PendingSummary"]
 

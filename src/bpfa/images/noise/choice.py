@@ -134,7 +134,8 @@ def _lines(channels: list[Blocks], gain: float | None, intercept: float | None) 
     if pooled is None:
         raise ValueError(
             f"gain={gain}: the noise cannot be learned, because fewer than {FEWEST_BLOCKS} blocks of the "
-            "image are flat and noisy; expected a larger image, or both gain and read_noise"
+            "image are flat and noisy; expected a larger image, or gain=1 and read_noise=0 if the values are "
+            "counts as they were recorded"
         )
     lines = [fit_line(blocks, **known) or pooled for blocks in channels]
     if _alike(lines, pooled):
