@@ -37,6 +37,5 @@ def test_blocks_of_a_step_cause_no_page_faults_until_the_fit_has_ended(megabytes
     command = [sys.executable, "-c", SCRIPT, str(megabytes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     told, kept, after = json.loads(done.stdout)
-    # A megabyte has 256 pages, which are touched 20 times.
-    assert kept < 256 * megabytes
-    assert min(told, after) > 20 * 200 * megabytes
+    # How many there are depends on the size of pages, too.
+    assert 10 * kept < min(told, after)
