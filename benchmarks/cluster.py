@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,28 +88,31 @@ def step_milliseconds(X: Any, batch_size: int, *, client: Any = None, n_steps: i
     return 1e3 * float(np.median(np.diff(moments)[WARM_STEPS - 1 :]))
 
 
-def persisted(client: Any, values: Array, n_chunks: int) -> Any:
-    """Return rows in chunks that the workers hold."""
+@contextmanager
+def timed_on(n: int, values: Array) -> Iterator[Callable[[int, int], float]]:
+    """Start n workers that hold rows, and yield what times steps by their number of rows and of steps."""
     import dask.array
 
-    return client.persist(dask.array.from_array(values, chunks=(-(-len(values) // n_chunks), D)))
+    with workers(n) as client:
+        lazy = client.persist(dask.array.from_array(values, chunks=(len(values) // 64, D)))
+        # The first fit opens the connections between the processes.
+        step_milliseconds(lazy, min(BATCHES), client=client)
+        yield lambda batch_size, n_steps: step_milliseconds(lazy, batch_size, client=client, n_steps=n_steps)
 
 
 def measure_speed() -> list[dict[str, Any]]:
     """Return the times of steps without Dask (no workers), with one worker and with two."""
     values = rows(2 * max(BATCHES))
     times: dict[tuple[int, int], list[float]] = {}
-    with ExitStack() as stack:
-        clients = {n: stack.enter_context(workers(n)) for n in (1, 2)}
-        lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
-        for _ in range(ROUNDS):
-            # The contestants take turns, so that whatever else the machine does meets all of them.
-            found = step_milliseconds(values[: 8 * FEW], FEW, n_steps=3 * STEPS)
-            times.setdefault((0, FEW), []).append(found)
-            for n, client in clients.items():
+    for _ in range(ROUNDS):
+        # The contestants take turns, so that whatever else the machine does meets all of them. There is one
+        # cluster at a time, because the processes of another would take a few percent of both cores.
+        found = step_milliseconds(values[: 8 * FEW], FEW, n_steps=3 * STEPS)
+        times.setdefault((0, FEW), []).append(found)
+        for n in (1, 2):
+            with timed_on(n, values) as milliseconds:
                 for batch_size in (n * FEW, *BATCHES):
-                    n_steps = STEPS if batch_size in BATCHES else 3 * STEPS
-                    found = step_milliseconds(lazy[n], batch_size, client=client, n_steps=n_steps)
+                    found = milliseconds(batch_size, STEPS if batch_size in BATCHES else 3 * STEPS)
                     times.setdefault((n, batch_size), []).append(found)
     return [{"workers": n, "rows": batch_size, "ms": found} for (n, batch_size), found in times.items()]
 
@@ -215,14 +218,7 @@ def memory_text(results: dict[str, Any]) -> str:
 def measure_plan() -> dict[str, Any]:
     """Return the times of steps with one to four workers, and on how many cores."""
     values = rows(2 * max(BATCHES))
-    with ExitStack() as stack:
-        clients = {n: stack.enter_context(workers(n)) for n in (1, 2, 3, 4)}
-        lazy = {n: persisted(client, values, 64) for n, client in clients.items()}
-
-        def milliseconds(n: int, batch_size: int) -> float:
-            return step_milliseconds(lazy[n], batch_size, client=clients[n], n_steps=STEPS)
-
-        times = measured_times(milliseconds, ROUNDS)
+    times = measured_times(lambda n: timed_on(n, values), STEPS, ROUNDS)
     return {"cores": len(os.sched_getaffinity(0)), "features": K, "columns": D, "times": times}
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
@@ -42,18 +43,20 @@ CASES = [Case(n, rows) for n in (1, 2, 3, 4) for rows in (2048, 8192, 32_768)] +
 # Steps that the model is not fitted to but predicts.
 UNSEEN = [Case(2, 65_536), Case(4, 8192), Case(4, 8192, 2)]
 
-Milliseconds = Callable[[int, int], float]
-"""From a number of workers and the rows of a step to the time that a step takes."""
+TimedOn = Callable[[int], AbstractContextManager[Callable[[int, int], float]]]
+"""From a number of workers to a cluster of them, which times steps by their number of rows and of steps."""
 
 
-def measured_times(milliseconds: Milliseconds, n_rounds: int) -> list[dict[str, Any]]:
-    """Return the times of all cases, which take turns."""
+def measured_times(timed_on: TimedOn, n_steps: int, n_rounds: int) -> list[dict[str, Any]]:
+    """Return the times of all cases, which take turns; there is one cluster at a time."""
     found: dict[Case, list[float]] = {}
     for _ in range(n_rounds):
-        for case in CASES:
-            route = partial(route_through, fan_out=case.fan_out)
-            with mock.patch.object(team, "route_through", route):
-                found.setdefault(case, []).append(milliseconds(case.workers, case.rows))
+        for n_workers in sorted({case.workers for case in CASES}):
+            with timed_on(n_workers) as milliseconds:
+                for case in (case for case in CASES if case.workers == n_workers):
+                    route = partial(route_through, fan_out=case.fan_out)
+                    with mock.patch.object(team, "route_through", route):
+                        found.setdefault(case, []).append(milliseconds(case.rows, n_steps))
     return [case._asdict() | {"ms": times} for case, times in found.items()]
 
 

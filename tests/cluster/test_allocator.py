@@ -9,15 +9,16 @@ import sys
 import pytest
 
 SCRIPT = """
-import json, resource
+import json, resource, sys
 import numpy as np
 from bpfa.cluster.allocator import keep_freed_memory, return_freed_memory
 
 def faults():
-    np.ones(2**17)
+    n = int(sys.argv[1]) * 2**17
+    np.ones(n)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
-        np.ones(2**17)
+        np.ones(n)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 told = faults()
@@ -29,12 +30,12 @@ print(json.dumps([told, kept, faults()]))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left alone")
-def test_blocks_of_a_step_cause_no_page_faults_until_the_fit_has_ended():
+@pytest.mark.parametrize("megabytes", [1, 8])
+def test_blocks_of_a_step_cause_no_page_faults_until_the_fit_has_ended(megabytes):
+    # The largest blocks are the kernels' lists of features that are on, with room for two million numbers.
     environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", SCRIPT, str(megabytes)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     told, kept, after = json.loads(done.stdout)
-    # A megabyte has 256 pages, which are touched 20 times.
-    assert kept < 256
-    assert min(told, after) > 20 * 200
+    # How many there are depends on the size of pages, too.
+    assert 10 * kept < min(told, after)

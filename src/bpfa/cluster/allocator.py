@@ -15,9 +15,9 @@ from bpfa._support import _native
 
 __all__ = ["keep_freed_memory", "return_freed_memory"]
 
-# Blocks below this size, such as those of a step, are kept. Chunks are larger, and go back when they are
-# dropped.
-KEPT_BLOCKS = 2**22
+# Blocks below this size are kept. The largest ones of a step are the kernels' lists of features that are on,
+# which have room for two million numbers. glibc takes no larger size than this.
+KEPT_BLOCKS = 2**25
 # The most bytes that are kept at the end of a heap.
 KEPT_BYTES = 2**26
 # What glibc does on its own.

@@ -113,8 +113,10 @@ bool run(const View& view, const Settings& settings, const Rows<Real>& rows, con
   const std::size_t n_lists = sparse ? n_slots * (settings.n_samples + 1) : 0;
   Buffer<Real> y(sums ? n_slots * g.DP : 0), o(sums && !complete ? n_slots * g.DP : 0);
   Buffer<std::size_t> start(n_lists);
-  Buffer<std::int32_t> count(n_lists), feature(n_lists * g.K);
-  Buffer<Real> value(n_lists * g.K);
+  Buffer<std::int32_t> count(n_lists);
+  // There is room for every feature, but only what the lists contain is written, and read.
+  Buffer<std::int32_t> feature(n_lists * g.K, Content::kAnything);
+  Buffer<Real> value(n_lists * g.K, Content::kAnything);
   Buffer<Real> theta(dense ? n_slots * g.KP : 0), x(dense ? n_slots * g.KP : 0), zw2(dense ? n_slots * g.KP : 0);
   Buffer<Real> residual(dense ? n_slots * g.DP : 0);
   Buffer<double> w2(dense ? n_slots : 0);
