@@ -5,24 +5,23 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bpfa._support.checks import check_choice, check_integer, check_number
+from bpfa._support.checks import Array, check_choice, check_integer, check_number
 from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
 from bpfa.images.canvas import Canvas
 from bpfa.images.defaults import default_patch_size
 from bpfa.images.frame_items import as_frame, frame_and_mask
-from bpfa.images.hidden_pixels import HiddenPixels
+from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
-from bpfa.images.masks import checked_positions
 from bpfa.images.options import RestorationOptions
+from bpfa.images.partial_scan import PartialScan
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
 from bpfa.images.scene import FrameSteps, SceneWatch
@@ -144,7 +143,7 @@ class FrameRestorer:
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self._watch = SceneWatch(self.learn)
         self._hidden = HiddenPixels(seed=0) if calibrate and task == "inpaint" and not counts else None
-        self._scan: _PartialScan | None = None
+        self._scan: PartialScan | None = None
         self.counts = FrameCounts()
 
     @property
@@ -201,8 +200,7 @@ class FrameRestorer:
         bpfa.images.FrameRestorer.so_far : Look at it.
         bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
-        height, width = (check_integer("shape", n, low=1) for n in shape)
-        self._scan = _PartialScan(np.zeros((height, width), dtype), np.ones((height, width), dtype=bool))
+        self._scan = PartialScan.of_shape(shape, dtype)
 
     def add(self, positions: Any, values: Any) -> None:
         """Add pixels to the frame that is being scanned.
@@ -220,13 +218,7 @@ class FrameRestorer:
         bpfa.images.FrameRestorer.so_far : Look at it.
         bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
-        scan = self._present_scan("add")
-        places = checked_positions(positions, scan.values.shape)
-        found = np.asarray(values)
-        if found.shape != (len(places),):
-            raise ValueError(f"values: shape {found.shape}; expected ({len(places)},), one for each position")
-        scan.values[tuple(places.T)] = found
-        scan.missing[tuple(places.T)] = False
+        self._present_scan("add").add(positions, values)
 
     def so_far(self) -> ImageResult:
         """Return the frame as far as it is scanned, restored without learning from it.
@@ -241,7 +233,7 @@ class FrameRestorer:
         bpfa.images.FrameRestorer.finish : Restore it when it is complete.
         """
         scan = self._present_scan("so_far")
-        return self._restored(scan.values, scan.missing, 0)
+        return self._restored(scan.values, scan.missing, 0, whole=False)
 
     def finish(self) -> ImageResult:
         """Return the frame that was scanned, restored after learning from it, and end the scan.
@@ -292,10 +284,11 @@ class FrameRestorer:
                 continue
             yield result
 
-    def _restored(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+    def _restored(self, frame: Any, mask: Any, n_steps: int, *, whole: bool = True) -> ImageResult:
         """Restore a frame by the present model, or by a new one if there is none.
 
-        A frame that cannot be restored leaves everything as it was.
+        A frame that cannot be restored leaves everything as it was. One that is not whole yet says nothing
+        about the frames that follow.
         """
         array = as_frame(frame)
         form = tuple(array.shape), np.dtype(array.dtype)
@@ -304,14 +297,17 @@ class FrameRestorer:
                 f"frame: {form[1]} of shape {form[0]}; expected {self._form[1]} of shape {self._form[0]}, as "
                 "the frames before"
             )
-        result = self._first(array, mask) if self._model is None else self._next(array, mask, n_steps)
+        if self._model is None:
+            result = self._first(array, mask, whole=whole)
+        else:
+            result = self._next(array, mask, n_steps, whole=whole)
         self._form = form
         if self._live is None:
             for unwanted in {"image", "std"} - set(OUTPUTS[self.output]):
                 object.__setattr__(result, unwanted, None)
         return result
 
-    def _first(self, frame: Any, mask: Any) -> ImageResult:
+    def _first(self, frame: Any, mask: Any, *, whole: bool) -> ImageResult:
         """Fit a model to the first frame and restore it."""
         options: dict[str, Any] = dict(self._options)
         if options.get("patch_size") is None:
@@ -327,16 +323,16 @@ class FrameRestorer:
             return result
         # The frame is restored again, so that the result is where the user wants it, and its deviations are
         # corrected like those of all others.
-        return self._next(frame, mask, 0)
+        return self._next(frame, mask, 0, whole=whole)
 
-    def _next(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+    def _next(self, frame: Any, mask: Any, n_steps: int, *, whole: bool) -> ImageResult:
         """Restore a frame by the present model after learning from it."""
         if self._live is None and self._form is None:
             self._live = self._on_device(frame)
         if self._live is None:
-            result, steps = self._next_picture(frame, mask, n_steps)
+            result, steps, hidden = self._next_picture(frame, mask, n_steps)
         else:
-            result, steps = self._live.restore(
+            result, steps, hidden = self._live.restore(
                 frame,
                 mask,
                 n_steps=n_steps,
@@ -345,11 +341,33 @@ class FrameRestorer:
                 to_host=self.to_host,
                 hidden=self._hidden,
             )
-        if n_steps and self._watch.see(steps) and self._hidden is not None:
-            self._hidden.forget()
+        another = False
+        if hidden is not None and self._hidden is not None and whole:
+            another = self._hidden.shows_another_scene(hidden, result.image)
+        if whole:
+            another = self._watch.see(steps, another=another)
+        if self._hidden is None or result.std is None:
+            return result
+        # Whether the scene is another one is known now: errors of the earlier scene say nothing about it.
+        if hidden is not None and whole:
+            self._hidden.add(hidden.errors, another_scene=another)
+            if self._hidden.n_wanted:
+                self._hidden.add_more(self._more_errors(frame, mask))
+        result.std[...] *= result.std.dtype.type(self._hidden.factor())
         return result
 
-    def _next_picture(self, frame: Any, mask: Any, n_steps: int) -> tuple[ImageResult, FrameSteps]:
+    def _more_errors(self, frame: Any, mask: Any) -> Array:
+        """Return errors of other hidden pixels of a frame, for which it is restored once more."""
+        assert self._hidden is not None
+        if self._live is not None:
+            return self._live.more_errors(frame, mask, self._hidden)
+        options = self._kept_options() | {"model": self._model}
+        _, hidden = self._hidden.restored(inpaint, frame, mask, options, self._hidden.n_wanted)
+        return np.empty(0) if hidden is None else hidden.errors
+
+    def _next_picture(
+        self, frame: Any, mask: Any, n_steps: int
+    ) -> tuple[ImageResult, FrameSteps, Hidden | None]:
         """Restore a frame like any other picture."""
         assert self._model is not None
         before = self._model.posterior_.noise_std
@@ -357,14 +375,14 @@ class FrameRestorer:
         options |= {"update": n_steps, "forgetting": self.forgetting if n_steps else 0.0}
         options["model"] = self._model
         if self._hidden is None:
-            result = TASKS[self.task](frame, mask, **options)
+            result, hidden = TASKS[self.task](frame, mask, **options), None
         else:
-            result = self._hidden.restored(inpaint, frame, mask, options)
+            result, hidden = self._hidden.restored(inpaint, frame, mask, options)
         self._model = result.model
         history = result.model.history_
         first = len(history["step"]) - n_steps
         noise = [before**2, *(history["noise_std"][first:] ** 2).tolist()]
-        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0)
+        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0), hidden
 
     def _kept_options(self) -> Any:
         """Return the options that a kept model has not decided."""
@@ -382,14 +400,7 @@ class FrameRestorer:
             )
         return live
 
-    def _present_scan(self, method: str) -> _PartialScan:
+    def _present_scan(self, method: str) -> PartialScan:
         if self._scan is None:
             raise ValueError(f"{method}: no frame is being scanned; expected a call of `begin` before")
         return self._scan
-
-
-class _PartialScan(NamedTuple):
-    """A frame that is still being scanned."""
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
