@@ -6,7 +6,7 @@ import time
 import warnings
 import webbrowser
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from bpfa.cli.live_server import serving
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import LIVE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
+from bpfa.cli.signals import INTERRUPTED, EndedBySignal, EndedWithOutput, interrupted_by_signals
 from bpfa.images.files import Picture, check_target, read_image, read_mask, write_image
 from bpfa.report.truth import Comparison
 
@@ -67,14 +68,28 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
     )
     frames = _frames(given)
     shown = _Shown(messenger, restorer, given)
-    with warnings.catch_warnings(), shown.open():
+    ended: BaseException | None = None
+    with warnings.catch_warnings(), interrupted_by_signals(), shown.open():
         warnings.simplefilter("always", FrameWarning)
         warnings.showwarning = lambda message, *_, **__: messenger.note(f"bpfa: {message}")
-        _restore(restorer, frames, shown, given)
-    if not shown.images:
-        raise ValueError(f"{source}: no frame was restored; expected at least one")
-    _write(outputs, given, shown, restorer, f"bpfa {bpfa.__version__}: {command_line(context)}")
-    _tell(messenger, given, shown, restorer)
+        try:
+            _restore(restorer, frames, shown, given)
+        except BaseException as error:  # Whatever ends the stream, the frames so far are written.
+            ended = error
+        if shown.images:
+            _write(outputs, given, shown, restorer, f"bpfa {bpfa.__version__}: {command_line(context)}")
+            _tell(messenger, given, shown, restorer)
+        elif ended is None:
+            raise ValueError(f"{source}: no frame was restored; expected at least one")
+        if ended is None:
+            shown.linger()
+    if isinstance(ended, KeyboardInterrupt) and shown.images:
+        messenger.note(f"bpfa: interrupted; {target} has the {len(shown.images)} frames so far")
+        raise EndedWithOutput(getattr(ended, "status", INTERRUPTED))
+    if isinstance(ended, EndedBySignal):
+        raise typer.Exit(ended.status)
+    if ended is not None:
+        raise ended
 
 
 class _Shown:
@@ -97,7 +112,6 @@ class _Shown:
             self.messenger.note(f"the frames are shown at {address}")
             if self.given["open"]:
                 webbrowser.open(address)
-            stack.callback(self._linger)
         return stack
 
     def add(self, result: Any, frame: Any) -> None:
@@ -117,11 +131,13 @@ class _Shown:
                 psnr=self.psnrs[-1] if self.psnrs else None,
             )
 
-    def _linger(self) -> None:
-        """Leave the page there for a while after the last frame."""
-        assert self.page is not None
+    def linger(self) -> None:
+        """Leave the page there for a while after the last frame, unless an interrupt closes it."""
+        if self.page is None:
+            return
         self.page.end()
-        time.sleep(self.given["linger"])
+        with suppress(KeyboardInterrupt):
+            time.sleep(self.given["linger"])
 
 
 def _restore(restorer: Any, frames: Iterator[Any], shown: _Shown, given: dict[str, Any]) -> None:

@@ -12,9 +12,7 @@ import numpy as np
 from bpfa._support.checks import Array, check_choice, check_integer, check_number
 from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
-from bpfa.images.canvas import Canvas
-from bpfa.images.defaults import default_patch_size
-from bpfa.images.frame_items import as_frame, frame_and_mask
+from bpfa.images.frame_items import as_frame, frame_and_mask, options_of_first
 from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
@@ -35,9 +33,6 @@ LEARN, FORGETTING = 8, 0.1
 # all its sweeps.
 CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
 CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
-# Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
-# memory of a processor.
-WIDEST = 12
 TASKS = {"inpaint": inpaint, "denoise": denoise}
 OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 
@@ -47,9 +42,10 @@ class FrameRestorer:
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
     further frame the dictionary learns for a few steps, and forgets slowly, so that it follows a scene that
-    drifts. If the features explain a frame clearly worse or better than the frames before, the scene has
-    changed, and there are three times as many steps with each of the next ten frames. Groups of like patches
-    take longer than a frame lasts, and are off unless asked for.
+    drifts. If the frame before says hardly anything about a frame, or if the features explain it clearly
+    worse or better than those before, the scene has changed, and there are three times as many steps with
+    each of the next ten frames. Groups of like patches take longer than a frame lasts, and are off unless
+    asked for.
 
     On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
     between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
@@ -71,8 +67,9 @@ class FrameRestorer:
     calibrate : bool
         Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
         how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
-        95 % cover 95 % of these pixels. Only for "inpaint", and not for counts: errors of noisy pixels would
-        contain their noise.
+        95 % cover 95 % of these pixels. A frame after a change of scene, which has too few of them if it is
+        small, is restored once more with others hidden. Only for "inpaint", and not for counts: errors of
+        noisy pixels would contain their noise.
     output : {"both", "image", "std"}
         What results contain; the rest is None.
     to_host : bool
@@ -287,8 +284,7 @@ class FrameRestorer:
     def _restored(self, frame: Any, mask: Any, n_steps: int, *, whole: bool = True) -> ImageResult:
         """Restore a frame by the present model, or by a new one if there is none.
 
-        A frame that cannot be restored leaves everything as it was. One that is not whole yet says nothing
-        about the frames that follow.
+        A frame that cannot be restored changes nothing, and one that is not whole says nothing about others.
         """
         array = as_frame(frame)
         form = tuple(array.shape), np.dtype(array.dtype)
@@ -309,13 +305,7 @@ class FrameRestorer:
 
     def _first(self, frame: Any, mask: Any, *, whole: bool) -> ImageResult:
         """Fit a model to the first frame and restore it."""
-        options: dict[str, Any] = dict(self._options)
-        if options.get("patch_size") is None:
-            axes = {name: options.get(name) for name in ("channel_axis", "stack_axis")}
-            observed = Canvas.of(frame, mask, **axes).observed
-            _, height, width, n_channels = observed.shape
-            usual = default_patch_size(height, width, n_channels, float(observed.mean()))
-            options["patch_size"] = min(WIDEST, usual)
+        options = options_of_first(frame, mask, self._options)
         result = TASKS[self.task](frame, mask, **options)
         self._model = result.model
         self._live = self._on_device(frame)
@@ -341,20 +331,24 @@ class FrameRestorer:
                 to_host=self.to_host,
                 hidden=self._hidden,
             )
-        another = False
-        if hidden is not None and self._hidden is not None and whole:
-            another = self._hidden.shows_another_scene(hidden, result.image)
         if whole:
-            another = self._watch.see(steps, another=another)
-        if self._hidden is None or result.std is None:
-            return result
-        # Whether the scene is another one is known now: errors of the earlier scene say nothing about it.
-        if hidden is not None and whole:
-            self._hidden.add(hidden.errors, another_scene=another)
-            if self._hidden.n_wanted:
-                self._hidden.add_more(self._more_errors(frame, mask))
-        result.std[...] *= result.std.dtype.type(self._hidden.factor())
+            self._see(frame, mask, result, steps, hidden)
+        if self._hidden is not None and result.std is not None:
+            result.std[...] *= result.std.dtype.type(self._hidden.factor())
         return result
+
+    def _see(self, frame: Any, mask: Any, result: ImageResult, steps: FrameSteps, hidden: Any) -> None:
+        """Find out whether the scene has changed, and then how large the errors of the model are."""
+        another = False
+        if self._hidden is not None and hidden is not None:
+            another = self._hidden.shows_another_scene(hidden, result.image)
+        changed = self._watch.see(steps, another=another)
+        if self._hidden is None or hidden is None or result.std is None:
+            return
+        # Errors of an earlier scene say nothing about this one, nor do those of a model that is following it.
+        self._hidden.add(hidden.errors, alone=changed or self._watch.is_following)
+        if self._hidden.n_wanted:
+            self._hidden.add_more(self._more_errors(frame, mask))
 
     def _more_errors(self, frame: Any, mask: Any) -> Array:
         """Return errors of other hidden pixels of a frame, for which it is restored once more."""

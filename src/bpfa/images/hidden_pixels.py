@@ -26,7 +26,7 @@ COVERED, DEVIATIONS = 0.95, 1.96
 # Errors of earlier frames are used as well until there are this many. Below the second number, the share that
 # intervals cover would be wrong by more than a hundredth too often, and more errors are wanted. Below the
 # third one, the deviations stay as they are.
-ENOUGH, FEW, FEWEST = 1600, 800, 100
+ENOUGH, FEW, FEWEST = 1600, 500, 100
 # Errors of earlier frames are not used if the share of this frame's errors that they cover differs from the
 # expected one by more than this many standard errors.
 SURPRISE = 2.5
@@ -54,9 +54,10 @@ class HiddenPixels:
     """Hides a few observed pixels of every frame, and corrects its standard deviations by their errors.
 
     The errors of the hidden pixels, in units of their standard deviations, come from this frame and, as it
-    has few of them, from the frames before, unless those showed another scene, or had clearly larger or
-    smaller errors. All standard deviations are multiplied by the factor that makes intervals of 95 % cover
-    95 % of them.
+    has few of them, from the frames before, unless those showed another scene, the model has changed a lot
+    since then, or they had clearly larger or smaller errors. If there are still too few, the frame is
+    restored once more with other pixels hidden. All standard deviations are multiplied by the factor that
+    makes intervals of 95 % cover 95 % of them.
 
     Parameters
     ----------
@@ -133,18 +134,18 @@ class HiddenPixels:
         left = values - _centred(before[hidden.places], hidden.channels)
         return bool(np.sum(left**2) > (1.0 - EXPLAINED) * np.sum(values**2))
 
-    def add(self, errors: Array, *, another_scene: bool = False) -> None:
+    def add(self, errors: Array, *, alone: bool = False) -> None:
         """Add the errors of a frame.
 
         Parameters
         ----------
         errors : array
             In units of their standard deviations.
-        another_scene : bool
+        alone : bool
             Whether the errors of earlier frames say nothing about this one.
         """
         own: Array = np.abs(errors[np.isfinite(errors)])
-        if another_scene or (self._errors and _differ(own, np.concatenate(self._errors))):
+        if alone or (self._errors and _differ(own, np.concatenate(self._errors))):
             self._errors.clear()
         self._errors.append(own)
         while self._n_errors() - len(self._errors[0]) >= ENOUGH:

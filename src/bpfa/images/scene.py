@@ -32,8 +32,8 @@ class FrameSteps(NamedTuple):
 
         Examples
         --------
-        >>> FrameSteps([1.0, 1.05], 0.1).unexplained()
-        1.5
+        >>> FrameSteps([1.0, 1.5], 0.5).unexplained()
+        2.0
         """
         noise = np.asarray(self.noise)
         return float(np.mean(noise[:-1] + np.diff(noise) / self.size)) if len(noise) > 1 else None
@@ -69,6 +69,11 @@ class SceneWatch:
     def n_steps(self) -> int:
         """Number of steps with the next frame."""
         return self._usual_steps * (LONGER if self._longer else 1)
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the model is still following a change."""
+        return self._usual_steps > 0 and self._longer > 0
 
     def see(self, steps: FrameSteps, *, another: bool = False) -> bool:
         """Take note of the steps on a frame, and return whether its scene is another one.
