@@ -288,3 +288,40 @@ def test_kept_models_of_other_data_are_refused():
             inpaint(given, scan(), model=model, **options)
     with pytest.raises(ValueError, match="model: learned from maps of the components"):
         FrameRestorer(of_spectra)
+
+
+@pytest.mark.parametrize("lazy", [False, pytest.param(True, marks=NEEDS_2_5)])
+def test_masks_and_weights_of_a_decomposition_reach_bpfa(lazy):
+    """What the masks leave out is spoilt, and must not matter; Poisson weights make the noise equal."""
+    signal = eels()
+    counts = np.random.default_rng(0).poisson(signal.data).astype(float)
+    hidden, dead = scan(0.8).missing, np.arange(30) == 12
+    signal.data = np.where(hidden[..., None] | dead, 1e5, counts)
+    given = signal.as_lazy() if lazy else signal
+    seen = []
+
+    class Watched(BPFA):
+        def fit(self, X, *arguments, **options):
+            seen.append(np.asarray(X))
+            return super().fit(X, *arguments, **options)
+
+    given.decomposition(
+        normalize_poissonian_noise=True,
+        algorithm=Watched(6, max_steps=60, random_state=0, n_jobs=1),
+        output_dimension=6,
+        navigation_mask=hs.signals.BaseSignal(hidden).T,
+        signal_mask=hs.signals.BaseSignal(dead),
+        print_info=False,
+    )
+    rows = np.concatenate(seen)
+    kept = counts[~hidden][:, ~dead]
+    weights = np.sqrt(np.outer(kept.sum(axis=1), kept.sum(axis=0)) / kept.sum())
+    ratio = rows * weights / np.maximum(kept, 1)
+    np.testing.assert_allclose(ratio[kept > 0], np.median(ratio))
+    factors = np.asarray(given.learning_results.factors)
+    loadings = np.asarray(given.learning_results.loadings)
+    assert np.isnan(factors[dead]).all()
+    rebuilt = loadings[~hidden.ravel()] @ factors[~dead].T
+    truth = spectrum_image()[~hidden][:, ~dead]
+    errors = (rebuilt - rebuilt.mean(axis=0)) - (truth - truth.mean(axis=0))
+    assert np.square(errors).sum() < 0.5 * np.square(kept - truth).sum()
