@@ -305,6 +305,10 @@ def test_masks_and_weights_of_a_decomposition_reach_bpfa(lazy):
             seen.append(np.asarray(X))
             return super().fit(X, *arguments, **options)
 
+        def partial_fit(self, X, *arguments, **options):
+            seen.append(np.asarray(X))
+            return super().partial_fit(X, *arguments, **options)
+
     given.decomposition(
         normalize_poissonian_noise=True,
         algorithm=Watched(6, max_steps=60, random_state=0, n_jobs=1),
