@@ -137,6 +137,11 @@ def test_frames_that_come_too_fast_are_skipped(run, tmp_path):
         ((".", "out.npy"), "out out.npy: in the folder of the frames; expected another one"),
         (("a.npy", "out.npy", "--task", "sharpen"), "task='sharpen': expected one of"),
         (("a.npy", "out.npy"), "no frame was restored"),
+        (("a.npy", "out.npy", "--simulate", "--frames", "0"), "frames=0: expected"),
+        (("a.npy", "out.npy", "--simulate", "--rate", "0"), "rate=0.0: expected"),
+        (("a.npy", "out.npy", "--idle", "-1"), "idle=-1.0: expected"),
+        (("a.npy", "out.npy", "--linger", "nan"), "linger=nan: expected"),
+        (("a.npy", "out.npy", "--serve", "--port", "99999"), "port=99999: expected"),
     ],
 )
 def test_wrong_usage_is_one_line(run, tmp_path, monkeypatch, arguments, words):

@@ -15,6 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
+from bpfa._support.checks import check_integer, check_number
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.live_server import serving
 from bpfa.cli.messages import Messenger
@@ -44,6 +45,7 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     given = {"source": source, "target": target, **options}
+    _check_numbers(given)
     outputs.keep("SOURCE", source)
     for argument in ("mask", "model"):
         if given[argument] is not None:
@@ -203,6 +205,17 @@ def _frames(given: dict[str, Any]) -> Iterator[Any]:
         return frame_sources.paced(frame_sources.movie_frames(source), given["rate"])
     picture = read_image(source).with_axes(None, given["stack_axis"])
     return frame_sources.paced(frame_sources.stack_frames(picture), given["rate"])
+
+
+def _check_numbers(given: dict[str, Any]) -> None:
+    """Refuse numbers of the options of this command that make no sense, before anything is read."""
+    check_number("idle", given["idle"], low=0.0, open_low=True)
+    check_number("linger", given["linger"], low=0.0)
+    check_integer("port", given["port"], low=0, high=65535)
+    if given["frames"] is not None:
+        check_integer("frames", given["frames"], low=1)
+    if given["rate"] is not None:
+        check_number("rate", given["rate"], low=0.0, open_low=True)
 
 
 def _check_stack(argument: str, path: Path) -> None:
