@@ -39,7 +39,8 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
 
     SOURCE is a folder to which images are added, a stack, or a movie. With --simulate it is a picture or a
     file of a microscope, which is scanned by a mask, so that everyone can try it without a microscope. Frames
-    that cannot be restored are left out with a note.
+    that cannot be restored are left out with a note. Ctrl-C ends it; whatever ends it, the frames so far are
+    written.
     """
     from bpfa.images.frames import FrameRestorer, FrameWarning
 
