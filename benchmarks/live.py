@@ -3,14 +3,15 @@
 A `FrameRestorer` restores frames of which a tenth, a fifth or half of the pixels are scanned, with another
 random mask each: ten of a still scene, then ten of another scene after a cut, and ten of a scene that drifts
 by a pixel a frame. Scenes are pictures of scikit-image, mirrored at their borders where a frame is larger.
-For each size and dose it prints how long a frame takes with a kept dictionary and while learning, and how far
-the frames are from a fit from nothing to the same frame, with patches of the same size and the usual number
-of draws.
+For each size and dose it prints how long a frame takes with a kept dictionary and while learning, the PSNR
+after each frame, and that of a fit from nothing to the last frame, with patches of the same size and the
+usual number of draws.
 
-The results are stored by device: run it once with `--device cuda` and once with `--device cpu`, which
-confines itself to two processors. What is measured is stored at once, and so is the model of the first frame
-of every row, so that a run that was stopped goes on: `--minutes` stops it by itself, `--only times` and
-`--only scores` measure one half of all rows, and `--again` measures anew what is stored already.
+A GPU and the CPU have a file of results and a section of the page each: run it once with `--device cuda` and
+once with `--device cpu`, which confines itself to two processors. What is measured is stored at once, and so
+is the model of the first frame of every row, so that a run that was stopped goes on: `--minutes` stops it by
+itself, `--only times`, `--only scores` and `--only fits` measure a part of all rows, and `--again` measures
+anew what is stored already. Where frames are slow, `--frames` has fewer of each scene.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,19 +30,25 @@ from benchmarks.pages import SECTIONS
 from bpfa import BPFA, inpaint, psnr
 from bpfa.backends.registry import backend_of, check_device
 from bpfa.images import FrameRestorer, ImageResult, masks
+from bpfa.images.kept import PictureForm
 from experiments import Array
 from experiments.cells import write_results
 from experiments.machine import machine
 from experiments.markdown import table
 
-RESULTS = SECTIONS["live"].results
 SIZES, DOSES = (256, 512, 1024), (0.1, 0.2, 0.5)
-# Frames of each scene, frames that are timed on a GPU and on the CPU, and frames before these.
-N_FRAMES, N_TIMED, N_TIMED_ON_CPU, N_BEFORE = 10, 20, 5, 3
+# Frames of each scene; frames that are timed, and frames before these, on a GPU and on the CPU.
+N_FRAMES = 10
+TIMED = {"cuda": (20, 3), "cpu": (3, 1)}
 KINDS = "still", "drift", "cut"
 SCENES = "camera", "brick"
 """The scene, and the one that follows after a cut."""
-PARTS = "times", "scores"
+PARTS = "times", "scores", "fits"
+
+
+def results_of(device: str) -> Path:
+    """Return the file of the results of a device."""
+    return SECTIONS[f"live_{device}"].results
 
 
 class Frame(NamedTuple):
@@ -62,19 +70,28 @@ def scene(name: str, size: int, shift: int = 0) -> Array:
     return np.ascontiguousarray(picture[top : top + size, left + shift : left + shift + size])
 
 
-def frames(kind: str, size: int, dose: float) -> Iterator[Frame]:
+def frames(kind: str, size: int, dose: float, n_frames: int = N_FRAMES) -> Iterator[Frame]:
     """Yield the frames of a scene that stays, of one that drifts, or of the other one after a cut."""
-    for number in range(N_FRAMES):
+    for number in range(n_frames):
         truth = scene(SCENES[kind == "cut"], size, number if kind == "drift" else 0)
         yield Frame(truth, masks.random((size, size), dose, seed=number + N_FRAMES * (kind == "cut")))
 
 
-def quality(frame: Frame, result: ImageResult) -> dict[str, float]:
-    """Return the PSNR of missing pixels in dB, and the share of them that 95 % intervals cover."""
+class Quality(NamedTuple):
+    """How good a frame is."""
+
+    psnr: float
+    """PSNR of its missing pixels, in dB."""
+    covered: float
+    """The share of them that 95 % intervals cover."""
+
+
+def quality(frame: Frame, result: ImageResult) -> Quality:
+    """Return how good a restored frame is."""
     missing = result.missing
     errors = np.abs(result.image - frame.truth)[missing]
     covered = float((errors < 1.96 * result.std[missing]).mean())
-    return {"psnr": psnr(frame.truth, result.image, missing), "covered": covered}
+    return Quality(psnr(frame.truth, result.image, missing), covered)
 
 
 class Row:
@@ -83,16 +100,25 @@ class Row:
     All of them begin with the model of the first frame, which is fitted once and kept in a file.
     """
 
-    def __init__(self, size: int, dose: float, options: dict[str, Any], *, again: bool) -> None:
-        self.size, self.dose, self.options = size, dose, options
-        self.path = RESULTS.parent / "live" / f"{options['device']}-{size}-{round(100 * dose)}.bpfa"
+    def __init__(
+        self,
+        size: int,
+        dose: float,
+        options: dict[str, Any],
+        *,
+        n_frames: int = N_FRAMES,
+        again: bool = False,
+    ) -> None:
+        self.size, self.dose, self.options, self.n_frames = size, dose, options, n_frames
+        folder = results_of(options["device"]).parent / "live"
+        self.path = folder / f"{options['device']}-{size}-{round(100 * dose)}.bpfa"
         if again:
             self.path.unlink(missing_ok=True)
 
     def model(self) -> BPFA:
         """Return the model of the first frame of a still scene."""
         if not self.path.exists():
-            first = next(frames("still", self.size, self.dose))
+            first = next(self._frames("still"))
             result = FrameRestorer(random_state=0, **self.options).restore(first.truth, first.scan)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             result.model.save(self.path)
@@ -104,66 +130,84 @@ class Row:
 
     def _milliseconds(self, **own: Any) -> list[float]:
         restorer = FrameRestorer(self.model(), **own, **self.options)
-        scanned = list(frames("still", self.size, self.dose))
+        scanned = list(self._frames("still"))
         found = []
-        n_timed = N_TIMED_ON_CPU if self.options["device"] == "cpu" else N_TIMED
-        for number in range(n_timed + N_BEFORE):
+        n_timed, n_before = TIMED[self.options["device"]]
+        for number in range(n_timed + n_before):
             frame = scanned[number % len(scanned)]
             began = time.perf_counter()
             restorer.restore(frame.truth, frame.scan.missing)
             found.append(1e3 * (time.perf_counter() - began))
-        return sorted(found[N_BEFORE:])
+        return sorted(found[n_before:])
 
     def scores(self) -> dict[str, Any]:
-        """Return the qualities of all frames, and of fits from nothing to the last frame of each scene."""
+        """Return the qualities of all frames of all scenes."""
         found: dict[str, Any] = {}
         restorer = FrameRestorer(self.model(), **self.options)
         for kind in KINDS:
             # The cut comes after the still scene; the drift begins where that began.
             own = FrameRestorer(self.model(), **self.options) if kind == "drift" else restorer
-            course = []
-            for frame in frames(kind, self.size, self.dose):
-                result = own.restore(frame.truth, frame.scan)
-                course.append(quality(frame, result))
-            new = inpaint(
-                frame.truth,
-                frame.scan,
-                patch_size=result.patch_size,
-                refine=None,
-                random_state=0,
-                **self.options,
-            )
-            found[kind] = {"frames": course, "new": quality(frame, new), "n_changes": own.n_changes}
+            course = [
+                quality(frame, own.restore(frame.truth, frame.scan))._asdict() for frame in self._frames(kind)
+            ]
+            found[kind] = {"frames": course, "n_changes": own.n_changes}
         return found
 
+    def fits(self) -> dict[str, Any]:
+        """Return the qualities of fits from nothing to the last frame of each scene, and its number."""
+        found: dict[str, Any] = {}
+        patch_size = PictureForm.of_model(self.model()).patch_size
+        for kind in KINDS:
+            *_, frame = self._frames(kind)
+            new = inpaint(
+                frame.truth, frame.scan, patch_size=patch_size, refine=None, random_state=0, **self.options
+            )
+            found[kind] = {"frame": self.n_frames, **quality(frame, new)._asdict()}
+        return found
 
-def rows_of(results: dict[str, Any]) -> list[list[str]]:
-    """Return a row for each device, size and dose."""
+    def _frames(self, kind: str) -> Iterator[Frame]:
+        return frames(kind, self.size, self.dose, self.n_frames)
+
+
+def times_of(results: dict[str, Any]) -> list[list[str]]:
+    """Return a row of a table for each size and dose whose frames were timed."""
     rows = []
-    for device, found in results.items():
-        for size in SIZES:
-            for dose in DOSES:
-                one = found["rows"].get(name_of(size, dose), {})
-                if one:
-                    rows.append([device, *name_of(size, dose).split(" at "), *_times(one), *_scores(one)])
+    for name, row in _measured(results, "times"):
+        kept, learning = (float(np.median(row["times"][how])) for how in ("kept", "learning"))
+        rates = f"{1e3 / kept:.3g}", f"{1e3 / learning:.3g}"
+        rows.append([*name.split(" at "), f"{kept:.1f}", rates[0], f"{learning:.1f}", rates[1]])
     return rows
 
 
-def _times(row: dict[str, Any]) -> list[str]:
-    times = row.get("times", {})
-    return [f"{np.median(times[name]):.1f}" if times else "" for name in ("kept", "learning")]
+def scores_of(results: dict[str, Any]) -> list[list[str]]:
+    """Return a row of a table for each size, dose and scene: PSNR after each frame, and the coverage."""
+    rows = []
+    for name, row in _measured(results, "scores"):
+        for kind in KINDS:
+            course = row["scores"][kind]["frames"]
+            found = [f"{frame['psnr']:.2f}" for frame in course] + [""] * (N_FRAMES - len(course))
+            new = row.get("fits", {}).get(kind)
+            # A fit to another frame than the last one has other pixels to predict.
+            comparable = new is not None and new["frame"] == len(course)
+            covered = [100 * frame["covered"] for frame in course]
+            rows.append(
+                [
+                    *name.split(" at "),
+                    kind,
+                    *found,
+                    f"{course[-1]['psnr'] - new['psnr']:+.2f}" if comparable else "",
+                    f"{min(covered):.1f}-{max(covered):.1f}",
+                ]
+            )
+    return rows
 
 
-def _scores(row: dict[str, Any]) -> list[str]:
-    scores = row.get("scores")
-    if scores is None:
-        return [""] * (len(KINDS) + 1)
-    found = []
-    for kind in KINDS:
-        last, new = scores[kind]["frames"][-1], scores[kind]["new"]
-        found.append(f"{last['psnr']:.2f} ({last['psnr'] - new['psnr']:+.2f})")
-    covered = [frame["covered"] for kind in KINDS for frame in scores[kind]["frames"]]
-    return [*found, f"{100 * min(covered):.1f}-{100 * max(covered):.1f}"]
+def _measured(results: dict[str, Any], part: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield names and results of the rows of which a part was measured, in their order."""
+    for name in (name_of(size, dose) for size in SIZES for dose in DOSES):
+        row = results["rows"].get(name, {})
+        if part in row:
+            yield name, row
 
 
 def name_of(size: int, dose: float) -> str:
@@ -172,11 +216,11 @@ def name_of(size: int, dose: float) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the results as a table."""
-    machines = "; ".join(f"{device}: {found['machine']}" for device, found in results.items())
-    headings = ["device", "pixels", "scanned", "kept, ms", "learning, ms", "still, dB", "drift, dB"]
-    headings += ["after a cut, dB", "covered, %"]
-    return f"{table(headings, rows_of(results))}\n\n{machines}."
+    """Return the results of a device as two tables."""
+    times = ["pixels", "scanned", "kept, ms", "a second", "learning, ms", "a second"]
+    scores = ["pixels", "scanned", "scene", *(f"{n + 1}" for n in range(N_FRAMES)), "against a fit, dB"]
+    tables = table(times, times_of(results)), table([*scores, "covered, %"], scores_of(results))
+    return "\n\n".join((*tables, f"{results['machine']}."))
 
 
 def arguments() -> argparse.Namespace:
@@ -184,52 +228,57 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--doses", type=float, nargs="+", default=DOSES, choices=DOSES)
     parser.add_argument("--only", choices=PARTS, help="measure nothing else")
+    parser.add_argument(
+        "--frames", type=int, default=N_FRAMES, choices=range(1, N_FRAMES + 1), help="of each scene"
+    )
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin nothing new after that time")
     parser.add_argument("--again", action="store_true", help="measure anew what is stored already")
     return parser.parse_args()
 
 
 def main() -> None:
+    """Measure what is asked for and not yet stored."""
     given, began = arguments(), time.monotonic()
     device = check_device(given.device)
     options: dict[str, Any] = {"device": device}
+    parts = PARTS if given.only is None else (given.only,)
     if device == "cpu":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-        options["n_jobs"] = 2
+        options["n_jobs"] = len(os.sched_getaffinity(0))
+        if "times" in parts and options["n_jobs"] < 2:
+            raise SystemExit("one processor; expected two for times (--only scores and fits can do with one)")
     described = machine() if device == "cpu" else backend_of(device).description().split(";")[0]
-    parts = PARTS if given.only is None else (given.only,)
     for size in given.sizes:
         for dose in given.doses:
-            name, row = name_of(size, dose), Row(size, dose, options, again=given.again)
+            name = name_of(size, dose)
+            row = Row(size, dose, options, n_frames=given.frames, again=given.again)
             for part in parts:
-                if part in stored_rows(device).get(name, {}) and not given.again:
+                if part in stored(device)["rows"].get(name, {}) and not given.again:
                     continue
                 if time.monotonic() - began > 60 * given.minutes:
                     print("The time is up; the same command goes on here.")
                     return
-                found = store(device, described, name, part, getattr(row, part)())
-                print(device, name, *_times(found), *_scores(found), sep="  ", flush=True)
+                store(device, described, name, part, getattr(row, part)())
+                print(device, name, part, f"{time.monotonic() - began:.0f} s", sep="  ", flush=True)
+    print(markdown(stored(device)))
 
 
-def stored_rows(device: str) -> dict[str, dict[str, Any]]:
+def stored(device: str) -> dict[str, Any]:
     """Return what is stored of a device."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    found: dict[str, dict[str, Any]] = results.get(device, {}).get("rows", {})
+    path = results_of(device)
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": {}}
     return found
 
 
-def store(device: str, described: str, name: str, part: str, found: Any) -> dict[str, Any]:
-    """Add a part of a row to the results, and return the row; another run may have added to them since."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    rows = stored_rows(device)
-    row = rows.setdefault(name, {}) | {part: found}
-    results[device] = {"machine": described, "rows": rows | {name: row}}
-    write_results(RESULTS, results)
-    return row
+def store(device: str, described: str, name: str, part: str, found: Any) -> None:
+    """Add a part of a row to the results; another run may have added to them since."""
+    rows = stored(device)["rows"]
+    rows[name] = rows.get(name, {}) | {part: found}
+    write_results(results_of(device), {"machine": described, "rows": rows})
 
 
 if __name__ == "__main__":

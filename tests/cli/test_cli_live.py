@@ -1,7 +1,9 @@
 """bpfa live: simulated scans, folders that are being written, stacks, movies, and the page in the browser."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +19,7 @@ from micrographs import hspy
 
 import bpfa
 from bpfa.cli.live_server import serving
-from bpfa.images import FrameRestorer, masks
+from bpfa.images import FrameRestorer, frame_sources, masks
 from bpfa.report.live import LivePage
 
 SMALL = ("--patch", "5", "--components", "16", "--max-steps", "60", "--jobs", "1", "--seed", "0")
@@ -135,6 +137,11 @@ def test_frames_that_come_too_fast_are_skipped(run, tmp_path):
         ((".", "out.npy"), "out out.npy: in the folder of the frames; expected another one"),
         (("a.npy", "out.npy", "--task", "sharpen"), "task='sharpen': expected one of"),
         (("a.npy", "out.npy"), "no frame was restored"),
+        (("a.npy", "out.npy", "--simulate", "--frames", "0"), "frames=0: expected"),
+        (("a.npy", "out.npy", "--simulate", "--rate", "0"), "rate=0.0: expected"),
+        (("a.npy", "out.npy", "--idle", "-1"), "idle=-1.0: expected"),
+        (("a.npy", "out.npy", "--linger", "nan"), "linger=nan: expected"),
+        (("a.npy", "out.npy", "--serve", "--port", "99999"), "port=99999: expected"),
     ],
 )
 def test_wrong_usage_is_one_line(run, tmp_path, monkeypatch, arguments, words):
@@ -144,6 +151,110 @@ def test_wrong_usage_is_one_line(run, tmp_path, monkeypatch, arguments, words):
     assert done.status == 2
     assert words in done.err.lower() or words in done.err
     assert not (tmp_path / "out.npy").exists()
+
+
+def test_blank_frames_before_the_first_picture(run, tmp_path):
+    blank = np.zeros((40, 44), np.float32)
+    frames = [blank, np.full((40, 44), np.nan, np.float32), scanned(0), scanned(1)]
+    np.save(tmp_path / "a.npy", np.stack(frames))
+    done = run("live", tmp_path / "a.npy", tmp_path / "out.npy", "--stack-axis", "0", *SMALL, "--json")
+    found = result_of(done)
+    assert (found["frames"], found["refused"]) == (2, 2)
+    assert "a.npy 0: frame: every observed pixel is 0; expected a picture" in done.err
+    assert len(np.load(tmp_path / "out.npy")) == 2
+
+
+def ending(monkeypatch, after, end):
+    """Let the source of frames end in this way after some of them."""
+    whole = frame_sources.stack_frames
+
+    def ends(picture):
+        for number, frame in enumerate(whole(picture)):
+            if number == after:
+                end()
+            yield frame
+
+    monkeypatch.setattr(frame_sources, "stack_frames", ends)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def fail():
+    raise OSError("the camera is gone")
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "words"),
+    [
+        (interrupt, 130, "bpfa: interrupted; out.npy has the 2 frames so far"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), 143, "interrupted; out.npy has the 2 frames so far"),
+        (fail, 1, "bpfa: the camera is gone"),
+    ],
+)
+@pytest.mark.parametrize("skip", [(), ("--skip",)])
+def test_whatever_ends_a_stream_its_frames_are_written(run, tmp_path, monkeypatch, end, status, words, skip):
+    if skip and end is interrupt:
+        pytest.skip("Ctrl-C comes to the main thread, which does not read the frames")
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.stack([scanned(seed) for seed in range(4)]))
+
+    def end_later():
+        # The reader of the frames is ahead of the restorer, unless it waits.
+        time.sleep(3 if skip else 0)
+        end()
+
+    ending(monkeypatch, 2, end_later)
+    options = ("--stack-axis", "0", "--std", "std.npy", "--save-model", "m.bpfa", *skip, *SMALL, "--json")
+    done = run("live", "a.npy", "out.npy", *options)
+    assert done.status == status, done.err
+    # With --skip, the first frame may be replaced by the second one while the restorer starts.
+    n_frames = json.loads(done.out)["frames"]
+    assert n_frames == 2 or skip
+    assert words.replace("2", str(n_frames)) in done.err
+    assert "no finished output" not in done.err
+    assert len(np.load("out.npy")) == len(np.load("std.npy")) == n_frames
+    assert bpfa.BPFA.load("m.bpfa").n_steps_ >= 60
+
+
+def test_an_end_before_the_first_frame_writes_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.stack([scanned(0)]))
+    for end, status, words in (
+        (interrupt, 130, "no finished output was written"),
+        (fail, 1, "the camera is gone"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), 143, "no finished output was written"),
+    ):
+        with monkeypatch.context() as patch:
+            ending(patch, 0, end)
+            done = run("live", "a.npy", "out.npy", "--stack-axis", "0", *SMALL)
+        assert (done.status, done.out) == (status, "")
+        assert words in done.err
+        assert not (tmp_path / "out.npy").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the signal of Ctrl-C is one of POSIX")
+def test_ctrl_c_ends_a_folder_that_is_watched(tmp_path):
+    """In a process of its own; the page is still there for a while, but not after Ctrl-C."""
+    folder = tmp_path / "scan"
+    folder.mkdir()
+    np.save(folder / "0.npy", scanned(0))
+    command = [sys.executable, "-m", "bpfa.cli", "live", folder, tmp_path / "out.npy", "--idle", "60"]
+    command += ["--serve", "--linger", "60", *SMALL]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+        frames, waited = 0, time.monotonic()
+        while not frames and time.monotonic() - waited < 60:
+            time.sleep(0.1)
+            with urllib.request.urlopen(f"{address}state.json") as answer:
+                frames = json.load(answer)["frames"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "1 frames · 0 skipped · 0 left out" in out
+    assert "interrupted; " in err
+    assert len(np.load(tmp_path / "out.npy")) == 1
 
 
 @pytest.fixture(scope="module")

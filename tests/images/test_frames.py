@@ -264,3 +264,69 @@ def test_counts_of_electrons():
         result = restorer.restore(rng.poisson(waves()).astype(float), scan(seed))
     assert result.noise_model == "poisson"
     assert psnr(waves(), result.image, scan(1).missing) > 20
+
+
+def crop_of(name):
+    data = pytest.importorskip("skimage.data")
+    return getattr(data, name)()[60:188, 100:228].astype(float)
+
+
+@pytest.mark.parametrize(("before", "after"), [("moon", "coins"), ("gravel", "grass"), ("coins", "moon")])
+def test_a_change_of_scene_is_known_before_deviations_are_corrected(before, after):
+    """Frames after a cut used to be corrected by errors of the scene before: 98.5 % were covered."""
+    restorer = FrameRestorer(**{**SMALL, "patch_size": 8, "n_components": 48})
+    covered = []
+    for seed in range(8):
+        picture, mask = crop_of(before if seed < 4 else after), masks.random((128, 128), 0.3, seed=seed)
+        result = restorer.restore(picture, mask)
+        errors = np.abs(result.image - picture)[mask.missing]
+        covered.append(np.mean(errors < 1.96 * result.std[mask.missing]))
+    assert restorer.n_changes == 1
+    assert 0.92 <= min(covered[4:]) <= max(covered[4:]) <= 0.97
+
+
+def test_a_look_at_a_frame_that_is_scanned_says_nothing_about_later_frames():
+    """Errors of a few scanned lines are not those of a whole frame, and they show no other scene."""
+    restorers = [FrameRestorer(learn=0, **SMALL) for _ in range(2)]
+    picture = crop_of("coins")
+    positions = np.argwhere(np.arange(128)[:, None] + np.zeros(128) < 60)
+    for restorer in restorers:
+        for seed in range(2):
+            restorer.restore(picture, masks.random(picture.shape, 0.3, seed=seed))
+    restorers[1].begin(picture.shape)
+    restorers[1].add(positions, picture[:60].ravel())
+    # The places of hidden pixels are those of the other restorer again after this look.
+    state = restorers[1]._hidden._rng.bit_generator.state
+    restorers[1].so_far()
+    restorers[1]._hidden._rng.bit_generator.state = state
+    mask = masks.random(picture.shape, 0.3, seed=5)
+    first, second = (restorer.restore(picture, mask) for restorer in restorers)
+    np.testing.assert_array_equal(first.std, second.std)
+    assert restorers[1].n_changes == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8])
+@pytest.mark.parametrize("patch_size", [None, 5])
+def test_first_frames_without_a_picture_are_left_out(dtype, patch_size):
+    """A blank one used to set the scale, so that all frames after it were refused."""
+    blank, whole = np.full(SHAPE, 7, dtype), waves().astype(dtype)
+    one = masks.random(SHAPE, 0.4, seed=0).missing.copy()
+    one[:] = True
+    one[3, 4] = False
+    frames = [(blank, scan(0)), (whole, np.ones(SHAPE, dtype=bool)), (whole, one), (whole, scan(1))]
+    restorer = FrameRestorer(**{**SMALL, "patch_size": patch_size, "max_steps": 20})
+
+    def one_at_a_time():
+        for number, frame in enumerate(frames):
+            while restorer.latency.n_restored + restorer.latency.n_refused < number:
+                time.sleep(0.001)
+            yield frame
+
+    with pytest.warns(FrameWarning) as caught:
+        results = list(restorer.stream(one_at_a_time()))
+    assert len(results) == 1
+    texts = [str(warning.message) for warning in caught]
+    assert "every observed pixel is 7; expected a picture in the first frame" in texts[0]
+    assert "every pixel of the image is missing" in texts[1]
+    assert "every observed pixel is" in texts[2]
+    assert not any("\n" in text for text in texts)

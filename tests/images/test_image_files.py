@@ -177,7 +177,7 @@ def test_files_that_are_no_images(tmp_path):
         ("a.jpg", DEEP, (None, None), "uint16 values"),
         ("a.png", STACK, (None, 0), "holds grey or RGB"),
         ("a.png", RGB[..., :2], (2, None), "holds grey or RGB"),
-        ("a.hspy", GREY, (None, None), "as a copy of one"),
+        ("a.hspy", GREY, (None, None), "has the axes of one, of a file of a microscope"),
         ("a.bmp", GREY, (None, None), "suffix '.bmp'"),
     ],
 )

@@ -7,7 +7,7 @@ import types
 import h5py
 import numpy as np
 import pytest
-from microscope_writers import dm3, ser
+from microscope_writers import dm, ser
 
 from bpfa.images.files import check_target, microscopes, read_image, write_image
 
@@ -57,21 +57,27 @@ def test_mrc(tmp_path):
     assert picture.signal["axes"]
 
 
+DM = pytest.mark.parametrize("suffix", [".dm3", ".dm4"])
+
+
+@DM
 @pytest.mark.parametrize("dtype", ["<u2", "<i4", "<f4", "<f8"])
-def test_dm3(tmp_path, dtype):
+def test_files_of_digital_micrograph(tmp_path, dtype, suffix):
     plane = PLANE.astype(dtype)
-    picture = read_image(dm3(tmp_path / "a.dm3", plane, ("nm", "nm")))
+    picture = read_image(dm(tmp_path / f"a{suffix}", plane, ("nm", "nm")))
     np.testing.assert_array_equal(picture.values, plane)
     assert picture.values.dtype == dtype
     assert [axis["units"] for axis in picture.signal["axes"]] == ["nm", "nm"]
-    stack = read_image(dm3(tmp_path / "b.dm3", np.stack([plane] * 3), ("s", "nm", "nm")))
+    assert [axis["scale"] for axis in picture.signal["axes"]] == [0.5, 0.5]
+    stack = read_image(dm(tmp_path / f"b{suffix}", np.stack([plane] * 3), ("s", "nm", "nm")))
     assert (stack.stack_axis, stack.values.shape) == (0, (3, 4, 5))
 
 
-def test_the_energies_of_a_dm3_spectrum_image_are_channels(tmp_path):
+@DM
+def test_the_energies_of_a_spectrum_image_are_channels(tmp_path, suffix):
     """DigitalMicrograph stores the axis of the energies first."""
     cube = np.arange(120, dtype="<f4").reshape(6, 4, 5)
-    picture = read_image(dm3(tmp_path / "a.dm3", cube, ("eV", "nm", "um"), spectrum_image=True))
+    picture = read_image(dm(tmp_path / f"a{suffix}", cube, ("eV", "nm", "um"), spectrum_image=True))
     np.testing.assert_array_equal(picture.values, np.moveaxis(cube, 0, -1))
     assert (picture.channel_axis, picture.stack_axis) == (2, None)
     axes = [(axis["name"], axis["units"], axis["navigate"]) for axis in picture.signal["axes"]]
@@ -164,3 +170,72 @@ def test_half_a_file_is_one_clear_error(tmp_path, suffix):
     path.write_bytes(whole[:1030])
     with pytest.raises(ValueError, match="cannot be read"):
         read_image(path)
+
+
+MICRO_IN_OME = {"axes": "ZYX", "PhysicalSizeX": 0.25, "PhysicalSizeY": 0.5, "PhysicalSizeZ": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected"),
+    [
+        (
+            PLANE,
+            {"imagej": True, "resolution": (4, 2), "metadata": {"unit": "nm", "axes": "YX"}},
+            [("y", 0.5, "nm", False), ("x", 0.25, "nm", False)],
+        ),
+        (
+            np.stack([PLANE] * 3),
+            {"imagej": True, "resolution": (4, 2), "metadata": {"unit": "um", "spacing": 2.0, "axes": "ZYX"}},
+            [("z", 2.0, "µm", True), ("y", 0.5, "µm", False), ("x", 0.25, "µm", False)],
+        ),
+        (
+            np.stack([PLANE] * 3),
+            {
+                "imagej": True,
+                "resolution": (4, 2),
+                "metadata": {"unit": "nm", "finterval": 0.1, "axes": "TYX"},
+            },
+            [("time", 0.1, "s", True), ("y", 0.5, "nm", False), ("x", 0.25, "nm", False)],
+        ),
+        (
+            np.stack([PLANE] * 3),
+            {"ome": True, "metadata": MICRO_IN_OME | {"PhysicalSizeXUnit": "nm"}},
+            [("z", 2.0, "µm", True), ("y", 0.5, "µm", False), ("x", 0.25, "nm", False)],
+        ),
+        (
+            PLANE,
+            {"resolution": (100, 200), "resolutionunit": 3},
+            [("y", 0.005, "cm", False), ("x", 0.01, "cm", False)],
+        ),
+        (PLANE, {"resolution": (72, 72), "resolutionunit": 2}, [("y", 1, "", False), ("x", 1, "", False)]),
+        (PLANE, {}, [("y", 1, "", False), ("x", 1, "", False)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_axes_and_units_of_a_tiff_file_come_into_a_file_of_hyperspy(tmp_path, values, options, expected):
+    tifffile, hs = pytest.importorskip("tifffile"), pytest.importorskip("hyperspy.api")
+    tifffile.imwrite(tmp_path / "a.tif", values, **options)
+    picture = read_image(tmp_path / "a.tif")
+    check_target(tmp_path / "b.hspy", picture)
+    write_image(tmp_path / "b.hspy", picture.values + 1, picture, "done")
+    signal = hs.load(tmp_path / "b.hspy")
+    np.testing.assert_array_equal(signal.data, values + 1)
+    axes = signal.axes_manager._axes
+    assert [(axis.name, axis.units or "", axis.navigate) for axis in axes] == [
+        (name, units, navigate) for name, _, units, navigate in expected
+    ]
+    np.testing.assert_allclose([axis.scale for axis in axes], [scale for _, scale, *_ in expected])
+    assert signal.metadata.General.title == "a"
+    assert signal.metadata.General.notes == "done"
+    assert read_image(tmp_path / "b.hspy").stack_axis == picture.stack_axis
+
+
+def test_pictures_without_axes_make_no_file_of_hyperspy(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    np.save(tmp_path / "a.npy", PLANE)
+    tifffile.imwrite(tmp_path / "b.tif", np.zeros((4, 5, 3), np.uint8), photometric="rgb")
+    for name in ("a.npy", "b.tif"):
+        with pytest.raises(
+            ValueError, match=r"c\.hspy: a \.hspy file has the axes of one, .* expected \.tif"
+        ):
+            check_target(tmp_path / "c.hspy", read_image(tmp_path / name))

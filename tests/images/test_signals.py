@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bpfa import BPFA, denoise, inpaint
-from bpfa.images import masks
+from bpfa.images import FrameRestorer, masks
 from bpfa.images.files import Picture
 from bpfa.images.signals import SignalAxes
 from bpfa.report import image_report
@@ -210,3 +210,122 @@ def test_hyperspy_decomposes_by_bpfa(lazy):
     rebuilt = loadings[seen] @ factors.T
     errors = (rebuilt - rebuilt.mean(axis=0)) - (truth - truth.mean(axis=0))
     assert np.square(errors).sum() < 0.5 * np.square(noise).sum()
+
+
+def three_peaks(seed, n_channels=200):
+    """Another region of the same sample: the same peaks, elsewhere."""
+    energy, rng = np.arange(n_channels), np.random.default_rng(seed)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    weights = [20 + 10 * np.sin((x + seed) / 3), 15 + 10 * np.cos((y + 2 * seed) / 4)]
+    peaks = [np.exp(-(((energy - n_channels * at) / (0.1 * n_channels)) ** 2)) for at in (0.3, 0.6)]
+    truth = 5 + sum(weight[..., None] * peak for weight, peak in zip(weights, peaks, strict=True))
+    return truth, exspy.signals.EELSSpectrum(truth + rng.normal(size=truth.shape))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_kept_model_restores_other_spectra(tmp_path, lazy, saved):
+    (_, first), (truth, second) = three_peaks(0), three_peaks(5)
+    options = {name: SMALL[name] for name in ("refine", "n_jobs")}
+    model = inpaint(first, scan(), **SMALL).model
+    if saved:
+        model.save(tmp_path / "m.bpfa")
+        model = BPFA.load(tmp_path / "m.bpfa")
+    given = second.as_lazy() if lazy else second
+    result = inpaint(given, scan(seed=1), model=model, **options)
+    assert_same_kind(result.image, given)
+    assert result.model.n_steps_ == model.n_steps_
+    missing = scan(seed=1).missing
+    restored = np.asarray(result.image.data)
+    np.testing.assert_array_equal(restored[~missing], second.data[~missing])
+    errors = (restored - truth)[missing]
+    new = np.asarray(inpaint(second, scan(seed=1), **SMALL).image.data)
+    assert np.square(errors).mean() < 1.5 * np.square((new - truth)[missing]).mean()
+    # The model that has learned from the second region still knows the components.
+    updated = inpaint(given, scan(seed=1), model=model, update=5, **options).model
+    assert updated.n_steps_ == model.n_steps_ + 5
+    assert inpaint(first, scan(), model=updated, **options).image.data.shape == first.data.shape
+
+
+def test_a_kept_model_of_counts_knows_that_they_are_counts():
+    truth, _ = three_peaks(0)
+    counts = [
+        exspy.signals.EDSTEMSpectrum(np.random.default_rng(seed).poisson(truth).astype(float))
+        for seed in range(2)
+    ]
+    options = {name: SMALL[name] for name in ("refine", "n_jobs")}
+    model = denoise(counts[0], noise_model="poisson", **SMALL).model
+    result = denoise(counts[1], model=model, **options)
+    assert result.noise_model == "poisson"
+    ours, theirs = (np.square(found.data - truth).mean() for found in (result.image, counts[1]))
+    assert ours < 0.3 * theirs
+    with pytest.raises(ValueError, match="noise_model='poisson': the kept model has decided this already"):
+        denoise(counts[1], model=model, noise_model="poisson", **options)
+
+
+def test_kept_models_of_other_data_are_refused():
+    options = {name: SMALL[name] for name in ("refine", "n_jobs")}
+    _, spectra = three_peaks(0)
+    of_spectra = inpaint(spectra, scan(), **SMALL).model
+    of_a_picture = inpaint(picture(), scan(), **SMALL).model
+    for given, model, words in (
+        (spectra, of_a_picture, "model: not learned from spectra in components"),
+        (image(), of_spectra, "model: learned from maps of the components of spectra with 200 channels"),
+        (eels(30), of_spectra, "model: learned from maps of the components of spectra with 200 channels"),
+        (eels(150), of_spectra, "image: 150 channels; expected 200, as the spectra of the model have"),
+        (eels(200), of_spectra, None),
+        (eels(200) * 1e4, of_spectra, "expected a picture in the units of the model"),
+        (
+            spectra,
+            BPFA(2, max_steps=2).fit(np.random.default_rng(0).normal(size=(20, 3))),
+            "not learned from",
+        ),
+    ):
+        if words is None:
+            inpaint(given, scan(), model=model, **options)
+            continue
+        with pytest.raises(ValueError, match=words):
+            inpaint(given, scan(), model=model, **options)
+    with pytest.raises(ValueError, match="model: learned from maps of the components"):
+        FrameRestorer(of_spectra)
+
+
+@pytest.mark.parametrize("lazy", [False, pytest.param(True, marks=NEEDS_2_5)])
+def test_masks_and_weights_of_a_decomposition_reach_bpfa(lazy):
+    """What the masks leave out is spoilt, and must not matter; Poisson weights make the noise equal."""
+    signal = eels()
+    counts = np.random.default_rng(0).poisson(signal.data).astype(float)
+    hidden, dead = scan(0.8).missing, np.arange(30) == 12
+    signal.data = np.where(hidden[..., None] | dead, 1e5, counts)
+    given = signal.as_lazy() if lazy else signal
+    seen = []
+
+    class Watched(BPFA):
+        def fit(self, X, *arguments, **options):
+            seen.append(np.asarray(X))
+            return super().fit(X, *arguments, **options)
+
+        def partial_fit(self, X, *arguments, **options):
+            seen.append(np.asarray(X))
+            return super().partial_fit(X, *arguments, **options)
+
+    given.decomposition(
+        normalize_poissonian_noise=True,
+        algorithm=Watched(6, max_steps=60, random_state=0, n_jobs=1),
+        output_dimension=6,
+        navigation_mask=hs.signals.BaseSignal(hidden).T,
+        signal_mask=hs.signals.BaseSignal(dead),
+        print_info=False,
+    )
+    rows = np.concatenate(seen)
+    kept = counts[~hidden][:, ~dead]
+    weights = np.sqrt(np.outer(kept.sum(axis=1), kept.sum(axis=0)) / kept.sum())
+    ratio = rows * weights / np.maximum(kept, 1)
+    np.testing.assert_allclose(ratio[kept > 0], np.median(ratio))
+    factors = np.asarray(given.learning_results.factors)
+    loadings = np.asarray(given.learning_results.loadings)
+    assert np.isnan(factors[dead]).all()
+    rebuilt = loadings[~hidden.ravel()] @ factors[~dead].T
+    truth = spectrum_image()[~hidden][:, ~dead]
+    errors = (rebuilt - rebuilt.mean(axis=0)) - (truth - truth.mean(axis=0))
+    assert np.square(errors).sum() < 0.5 * np.square(kept - truth).sum()

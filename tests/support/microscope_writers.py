@@ -1,4 +1,4 @@
-"""Writers of the smallest files of two microscope formats: Gatan's .dm3 and FEI's .ser."""
+"""Writers of the smallest files of microscope formats: Gatan's .dm3 and .dm4, and FEI's .ser."""
 
 import struct
 
@@ -9,8 +9,10 @@ DM3_TYPES = {"<u2": (4, 10), "<i4": (3, 7), "<f4": (6, 2), "<f8": (7, 12)}
 SER_TYPES = {"<u2": 2, "<i4": 6, "<f4": 7, "<f8": 8}
 
 
-def dm3(path, values, units, spectrum_image=False):
-    """Write an image, or a spectrum image whose first axis is that of the energies."""
+def dm(path, values, units, spectrum_image=False):
+    """Write an image, or a spectrum image whose first axis is that of the energies, as .dm3 or .dm4."""
+    # Lengths and counts have 8 bytes in the newer format, and 4 in the older one.
+    number = {".dm3": "i", ".dm4": "q"}[path.suffix]
     code, kind = DM3_TYPES[values.dtype.str]
     dimension = {
         f"#{axis}": {"Origin": 0.0, "Scale": 0.5, "Units": unit} for axis, unit in enumerate(reversed(units))
@@ -29,32 +31,43 @@ def dm3(path, values, units, spectrum_image=False):
         "ImageTags": {"Meta Data": {"Format": "Spectrum image", "Signal": "EELS"}} if spectrum_image else {},
         "Name": "a map",
     }
-    body = _tags({"ImageList": {"#0": image}})
-    path.write_bytes(struct.pack(">3i", 3, len(body) + 4, 1) + body + bytes(8))
+    body = _tags({"ImageList": {"#0": image}}, number)
+    head = struct.pack(f">i{number}i", {"i": 3, "q": 4}[number], len(body) + 4, 1)
+    path.write_bytes(head + body + bytes(8))
     return path
 
 
-def _tags(group):
+def _tags(group, number):
     """Return a group of tags: all headers are big-endian, and all data little-endian."""
-    written = struct.pack(">bbi", 1, 0, len(group))
+    written = struct.pack(f">bb{number}", 1, 0, len(group))
     for name, value in group.items():
         # Members of a list have no name.
         label = b"" if name.startswith("#") else name.encode()
-        if isinstance(value, dict):
-            written += struct.pack(">bh", 20, len(label)) + label + _tags(value)
-            continue
-        written += struct.pack(">bh", 21, len(label)) + label + b"%%%%"
-        if isinstance(value, str):
-            letters = np.array([ord(letter) for letter in value], "<u2")
-            written += struct.pack(">4i", 3, 20, 4, len(letters)) + letters.tobytes()
-        elif isinstance(value, tuple):
-            code, array = value
-            written += struct.pack(">4i", 3, 20, code, array.size) + array.tobytes()
-        elif isinstance(value, float):
-            written += struct.pack(">2i", 1, 6) + struct.pack("<f", value)
-        else:
-            written += struct.pack(">2i", 1, 5) + struct.pack("<I", value)
+        kind = 20 if isinstance(value, dict) else 21
+        content = _tags(value, number) if kind == 20 else _tag(value, number)
+        written += struct.pack(">bh", kind, len(label)) + label
+        if number == "q" and kind == 20:
+            # Between the two flags of a group and the number of its tags is the length of the rest.
+            content = content[:2] + struct.pack(">q", len(content) - 2) + content[2:]
+        elif number == "q":
+            written += struct.pack(">q", len(content))
+        written += content
     return written
+
+
+def _tag(value, number):
+    """Return a tag that is no group."""
+    if isinstance(value, str):
+        letters = np.array([ord(letter) for letter in value], "<u2")
+        kind, data = (3, 20, 4, len(letters)), letters.tobytes()
+    elif isinstance(value, tuple):
+        code, array = value
+        kind, data = (3, 20, code, array.size), array.tobytes()
+    elif isinstance(value, float):
+        kind, data = (1, 6), struct.pack("<f", value)
+    else:
+        kind, data = (1, 5), struct.pack("<I", value)
+    return b"%%%%" + struct.pack(f">{len(kind)}{number}", *kind) + data
 
 
 def ser(path, values):

@@ -6,7 +6,7 @@ import time
 import warnings
 import webbrowser
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +15,13 @@ import typer
 from numpy.typing import NDArray
 
 import bpfa
+from bpfa._support.checks import check_integer, check_number
 from bpfa.cli.declared import WrongOption, takes
 from bpfa.cli.live_server import serving
 from bpfa.cli.messages import Messenger
 from bpfa.cli.options import LIVE, OUTPUT, command_line, fit_settings
 from bpfa.cli.outputs import Outputs
+from bpfa.cli.signals import INTERRUPTED, EndedBySignal, EndedWithOutput, interrupted_by_signals
 from bpfa.images.files import Picture, check_target, read_image, read_mask, write_image
 from bpfa.report.truth import Comparison
 
@@ -37,12 +39,14 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
 
     SOURCE is a folder to which images are added, a stack, or a movie. With --simulate it is a picture or a
     file of a microscope, which is scanned by a mask, so that everyone can try it without a microscope. Frames
-    that cannot be restored are left out with a note.
+    that cannot be restored are left out with a note. Ctrl-C ends it; whatever ends it, the frames so far are
+    written.
     """
     from bpfa.images.frames import FrameRestorer, FrameWarning
 
     messenger, outputs = Messenger.of(context), Outputs.of(context)
     given = {"source": source, "target": target, **options}
+    _check_numbers(given)
     outputs.keep("SOURCE", source)
     for argument in ("mask", "model"):
         if given[argument] is not None:
@@ -67,14 +71,28 @@ def live(context: typer.Context, source: Source, target: Target, **options: Any)
     )
     frames = _frames(given)
     shown = _Shown(messenger, restorer, given)
-    with warnings.catch_warnings(), shown.open():
+    ended: BaseException | None = None
+    with warnings.catch_warnings(), interrupted_by_signals(), shown.open():
         warnings.simplefilter("always", FrameWarning)
         warnings.showwarning = lambda message, *_, **__: messenger.note(f"bpfa: {message}")
-        _restore(restorer, frames, shown, given)
-    if not shown.images:
-        raise ValueError(f"{source}: no frame was restored; expected at least one")
-    _write(outputs, given, shown, restorer, f"bpfa {bpfa.__version__}: {command_line(context)}")
-    _tell(messenger, given, shown, restorer)
+        try:
+            _restore(restorer, frames, shown, given)
+        except BaseException as error:  # Whatever ends the stream, the frames so far are written.
+            ended = error
+        if shown.images:
+            _write(outputs, given, shown, restorer, f"bpfa {bpfa.__version__}: {command_line(context)}")
+            _tell(messenger, given, shown, restorer)
+        elif ended is None:
+            raise ValueError(f"{source}: no frame was restored; expected at least one")
+        if ended is None:
+            shown.linger()
+    if isinstance(ended, KeyboardInterrupt) and shown.images:
+        messenger.note(f"bpfa: interrupted; {target} has the {len(shown.images)} frames so far")
+        raise EndedWithOutput(getattr(ended, "status", INTERRUPTED))
+    if isinstance(ended, EndedBySignal):
+        raise typer.Exit(ended.status)
+    if ended is not None:
+        raise ended
 
 
 class _Shown:
@@ -97,7 +115,6 @@ class _Shown:
             self.messenger.note(f"the frames are shown at {address}")
             if self.given["open"]:
                 webbrowser.open(address)
-            stack.callback(self._linger)
         return stack
 
     def add(self, result: Any, frame: Any) -> None:
@@ -117,11 +134,13 @@ class _Shown:
                 psnr=self.psnrs[-1] if self.psnrs else None,
             )
 
-    def _linger(self) -> None:
-        """Leave the page there for a while after the last frame."""
-        assert self.page is not None
+    def linger(self) -> None:
+        """Leave the page there for a while after the last frame, unless an interrupt closes it."""
+        if self.page is None:
+            return
         self.page.end()
-        time.sleep(self.given["linger"])
+        with suppress(KeyboardInterrupt):
+            time.sleep(self.given["linger"])
 
 
 def _restore(restorer: Any, frames: Iterator[Any], shown: _Shown, given: dict[str, Any]) -> None:
@@ -187,6 +206,17 @@ def _frames(given: dict[str, Any]) -> Iterator[Any]:
         return frame_sources.paced(frame_sources.movie_frames(source), given["rate"])
     picture = read_image(source).with_axes(None, given["stack_axis"])
     return frame_sources.paced(frame_sources.stack_frames(picture), given["rate"])
+
+
+def _check_numbers(given: dict[str, Any]) -> None:
+    """Refuse numbers of the options of this command that make no sense, before anything is read."""
+    check_number("idle", given["idle"], low=0.0, open_low=True)
+    check_number("linger", given["linger"], low=0.0)
+    check_integer("port", given["port"], low=0, high=65535)
+    if given["frames"] is not None:
+        check_integer("frames", given["frames"], low=1)
+    if given["rate"] is not None:
+        check_number("rate", given["rate"], low=0.0, open_low=True)
 
 
 def _check_stack(argument: str, path: Path) -> None:

@@ -17,12 +17,12 @@ except ImportError as error:
 import bpfa
 from bpfa.cli import demo, doctor, images, live, report, tables
 from bpfa.cli.options import in_terms_of_options
-from bpfa.cli.signals import SIGNALS, status_of
+from bpfa.cli.signals import INTERRUPTED, SIGNALS, EndedWithOutput, status_of
 from bpfa.data.remote import RowsLostError
 
 __all__ = ["main"]
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT = 0, 1, 2
 
 # Errors that a user can cause: wrong arguments, and files that do not exist, cannot be read, or are not what
 # they should be.
@@ -94,6 +94,8 @@ def _status(arguments: list[str]) -> int:
     try:
         status: Any = app(arguments or ["--help"], prog_name="bpfa", standalone_mode=False, obj=arguments)
         sys.stdout.flush()
+    except EndedWithOutput as ended:
+        return ended.status
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:

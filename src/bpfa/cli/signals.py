@@ -9,10 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["SIGNALS", "EndedBySignal", "interrupted_by_signals", "status_of"]
+__all__ = [
+    "INTERRUPTED",
+    "SIGNALS",
+    "EndedBySignal",
+    "EndedWithOutput",
+    "interrupted_by_signals",
+    "status_of",
+]
 
 # Sent by batch systems and on shutdown, and when the terminal is closed. Windows has no SIGHUP.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+INTERRUPTED = 130
+"""The exit status of a program that Ctrl-C has ended."""
 
 
 def status_of(number: int) -> int:
@@ -38,6 +48,20 @@ class EndedBySignal(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.status = status_of(number)
+
+
+class EndedWithOutput(Exception):
+    """A command was interrupted, but has written its output and said so.
+
+    Parameters
+    ----------
+    status : int
+        The exit status of the program.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 @contextmanager

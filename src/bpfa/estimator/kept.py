@@ -51,7 +51,7 @@ def with_notes(model: BPFA, notes: Mapping[str, Any]) -> BPFA:
     ----------
     model : BPFA
     notes : mapping
-        Anything that JSON can express.
+        Arrays, and anything that JSON can express.
     """
     return _copy(model, replace(model._outcome, notes=dict(notes)))
 

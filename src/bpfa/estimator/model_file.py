@@ -27,7 +27,7 @@ __all__ = ["read_outcome", "write_outcome"]
 
 # Prefixes of the names of arrays in a file.
 POSTERIOR, LAST, HISTORY, SKETCH = "posterior.", "last.", "history.", "sketch."
-BATCHES, KEPT, KINDS = "batches.", "kept.", "kinds."
+BATCHES, KEPT, KINDS, NOTES = "batches.", "kept.", "kinds.", "notes."
 # Name of the array of the probabilities that columns use features.
 PROBABILITIES = "loading_probabilities"
 
@@ -82,6 +82,10 @@ def write_outcome(
             for i, kinds in enumerate(like_rows.kinds)
             for name, array in asdict(kinds).items()
         }
+    notes = outcome.notes
+    if notes is not None:
+        arrays |= {NOTES + name: note for name, note in notes.items() if isinstance(note, np.ndarray)}
+        notes = {name: note for name, note in notes.items() if not isinstance(note, np.ndarray)}
     names = outcome.column_names
     document = {
         "parameters": _plain(parameters),
@@ -94,7 +98,7 @@ def write_outcome(
         "stopped_by": outcome.stopped_by,
         "columns": None if names is None else [str(name) for name in names],
         "data_digest": outcome.data_digest,
-        "notes": outcome.notes,
+        "notes": notes,
         "batches": None if outcome.batches is None else list(outcome.batches.labels),
         "groups": None if like_rows is None else asdict(like_rows.mixture),
     }
@@ -117,7 +121,7 @@ def read_outcome(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Outcome]
 
 def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outcome:
     last, names, sketch = document["last"], document["columns"], _part(arrays, SKETCH)
-    labels = document.get("batches")
+    labels, notes = document.get("batches"), document.get("notes")
     return Outcome(
         settings=Settings.from_document(document["settings"]),
         scale=Scale(
@@ -139,7 +143,7 @@ def _outcome(arrays: dict[str, NDArray[Any]], document: dict[str, Any]) -> Outco
         sketch=EntrySketch(sketch["hashes"].view(np.uint64), sketch["repeated"]) if sketch else None,
         spared=arrays.get("spared"),
         loading_probabilities=arrays.get(PROBABILITIES),
-        notes=document.get("notes"),
+        notes=None if notes is None else notes | _part(arrays, NOTES),
         batches=None if labels is None else BatchEffects(labels=tuple(labels), **_part(arrays, BATCHES)),
         like_rows=_like_rows(arrays, document.get("groups")),
     )

@@ -1,4 +1,4 @@
-"""Items of a stream: frames, some of them with a mask."""
+"""Items of a stream: frames, some of them with a mask, and the first of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_frame", "frame_and_mask"]
+from bpfa.images.canvas import Canvas
+from bpfa.images.defaults import default_patch_size
+
+__all__ = ["as_frame", "frame_and_mask", "options_of_first"]
+
+# Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
+# memory of a processor.
+WIDEST = 12
 
 
 def frame_and_mask(item: Any) -> tuple[Any, Any]:
@@ -46,3 +53,38 @@ def as_frame(frame: Any) -> Any:
         return np.asarray(frame)
     except (TypeError, ValueError) as error:
         raise ValueError(f"frame: not an array of numbers ({error})") from error
+
+
+def options_of_first(frame: Any, mask: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options by which a model is fitted to the first frame, with the size of its patches.
+
+    A frame that shows nothing, as before the beam is on, is refused: it has no scale and no features, and no
+    later frame could be restored by its model.
+
+    Parameters
+    ----------
+    frame, mask : array-like
+    options : dict
+        Those of `inpaint`.
+
+    Examples
+    --------
+    >>> options_of_first(np.eye(64), None, {"n_draws": 2})
+    {'n_draws': 2, 'patch_size': 8}
+    >>> options_of_first(np.full((64, 64), 3.0), None, {})
+    Traceback (most recent call last):
+    ...
+    ValueError: frame: every observed pixel is 3; expected a picture in the first frame, to learn from
+    """
+    axes = {name: options.get(name) for name in ("channel_axis", "stack_axis")}
+    canvas = Canvas.of(frame, mask, **axes)
+    if not canvas.values.any():
+        raise ValueError(
+            f"frame: every observed pixel is {canvas.mean[0]:g}; expected a picture in the first frame, to "
+            "learn from"
+        )
+    if options.get("patch_size") is not None:
+        return dict(options)
+    _, height, width, n_channels = canvas.values.shape
+    usual = default_patch_size(height, width, n_channels, float(canvas.observed.mean()))
+    return options | {"patch_size": min(WIDEST, usual)}

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bpfa._support.checks import check_choice, check_integer, check_number
+from bpfa._support.checks import Array, check_choice, check_integer, check_number
 from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
-from bpfa.images.canvas import Canvas
-from bpfa.images.defaults import default_patch_size
-from bpfa.images.frame_items import as_frame, frame_and_mask
-from bpfa.images.hidden_pixels import HiddenPixels
+from bpfa.images.frame_items import as_frame, frame_and_mask, options_of_first
+from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
@@ -35,9 +33,6 @@ LEARN, FORGETTING = 8, 0.1
 # all its sweeps.
 CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
 CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
-# Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
-# memory of a processor.
-WIDEST = 12
 TASKS = {"inpaint": inpaint, "denoise": denoise}
 OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 
@@ -47,9 +42,10 @@ class FrameRestorer(PartialScans):
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
     further frame the dictionary learns for a few steps, and forgets slowly, so that it follows a scene that
-    drifts. If the features explain a frame clearly worse or better than the frames before, the scene has
-    changed, and there are three times as many steps with each of the next ten frames. Groups of like patches
-    take longer than a frame lasts, and are off unless asked for.
+    drifts. If the frame before says hardly anything about a frame, or if the features explain it clearly
+    worse or better than those before, the scene has changed, and there are three times as many steps with
+    each of the next ten frames. Groups of like patches take longer than a frame lasts, and are off unless
+    asked for.
 
     On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
     between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
@@ -71,8 +67,9 @@ class FrameRestorer(PartialScans):
     calibrate : bool
         Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
         how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
-        95 % cover 95 % of these pixels. Only for "inpaint", and not for counts: errors of noisy pixels would
-        contain their noise.
+        95 % cover 95 % of these pixels. A frame after a change of scene, which has too few of them if it is
+        small, is restored once more with others hidden. Only for "inpaint", and not for counts: errors of
+        noisy pixels would contain their noise.
     output : {"both", "image", "std"}
         What results contain; the rest is None.
     to_host : bool
@@ -221,10 +218,10 @@ class FrameRestorer(PartialScans):
                 continue
             yield result
 
-    def _restored(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+    def _restored(self, frame: Any, mask: Any, n_steps: int, *, whole: bool = True) -> ImageResult:
         """Restore a frame by the present model, or by a new one if there is none.
 
-        A frame that cannot be restored leaves everything as it was.
+        A frame that cannot be restored changes nothing, and one that is not whole says nothing about others.
         """
         array = as_frame(frame)
         form = tuple(array.shape), np.dtype(array.dtype)
@@ -233,22 +230,19 @@ class FrameRestorer(PartialScans):
                 f"frame: {form[1]} of shape {form[0]}; expected {self._form[1]} of shape {self._form[0]}, as "
                 "the frames before"
             )
-        result = self._first(array, mask) if self._model is None else self._next(array, mask, n_steps)
+        if self._model is None:
+            result = self._first(array, mask, whole=whole)
+        else:
+            result = self._next(array, mask, n_steps, whole=whole)
         self._form = form
         if self._live is None:
             for unwanted in {"image", "std"} - set(OUTPUTS[self.output]):
                 object.__setattr__(result, unwanted, None)
         return result
 
-    def _first(self, frame: Any, mask: Any) -> ImageResult:
+    def _first(self, frame: Any, mask: Any, *, whole: bool) -> ImageResult:
         """Fit a model to the first frame and restore it."""
-        options: dict[str, Any] = dict(self._options)
-        if options.get("patch_size") is None:
-            axes = {name: options.get(name) for name in ("channel_axis", "stack_axis")}
-            observed = Canvas.of(frame, mask, **axes).observed
-            _, height, width, n_channels = observed.shape
-            usual = default_patch_size(height, width, n_channels, float(observed.mean()))
-            options["patch_size"] = min(WIDEST, usual)
+        options = options_of_first(frame, mask, self._options)
         result = TASKS[self.task](frame, mask, **options)
         self._model = result.model
         self._live = self._on_device(frame)
@@ -256,16 +250,16 @@ class FrameRestorer(PartialScans):
             return result
         # The frame is restored again, so that the result is where the user wants it, and its deviations are
         # corrected like those of all others.
-        return self._next(frame, mask, 0)
+        return self._next(frame, mask, 0, whole=whole)
 
-    def _next(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
+    def _next(self, frame: Any, mask: Any, n_steps: int, *, whole: bool) -> ImageResult:
         """Restore a frame by the present model after learning from it."""
         if self._live is None and self._form is None:
             self._live = self._on_device(frame)
         if self._live is None:
-            result, steps = self._next_picture(frame, mask, n_steps)
+            result, steps, hidden = self._next_picture(frame, mask, n_steps)
         else:
-            result, steps = self._live.restore(
+            result, steps, hidden = self._live.restore(
                 frame,
                 mask,
                 n_steps=n_steps,
@@ -274,11 +268,37 @@ class FrameRestorer(PartialScans):
                 to_host=self.to_host,
                 hidden=self._hidden,
             )
-        if n_steps and self._watch.see(steps) and self._hidden is not None:
-            self._hidden.forget()
+        if whole:
+            self._see(frame, mask, result, steps, hidden)
+        if self._hidden is not None and result.std is not None:
+            result.std[...] *= result.std.dtype.type(self._hidden.factor())
         return result
 
-    def _next_picture(self, frame: Any, mask: Any, n_steps: int) -> tuple[ImageResult, FrameSteps]:
+    def _see(self, frame: Any, mask: Any, result: ImageResult, steps: FrameSteps, hidden: Any) -> None:
+        """Find out whether the scene has changed, and then how large the errors of the model are."""
+        another = False
+        if self._hidden is not None and hidden is not None:
+            another = self._hidden.shows_another_scene(hidden, result.image)
+        changed = self._watch.see(steps, another=another)
+        if self._hidden is None or hidden is None or result.std is None:
+            return
+        # Errors of an earlier scene say nothing about this one, nor do those of a model that is following it.
+        self._hidden.add(hidden.errors, alone=changed or self._watch.is_following)
+        if self._hidden.n_wanted:
+            self._hidden.add_more(self._more_errors(frame, mask))
+
+    def _more_errors(self, frame: Any, mask: Any) -> Array:
+        """Return errors of other hidden pixels of a frame, for which it is restored once more."""
+        assert self._hidden is not None
+        if self._live is not None:
+            return self._live.more_errors(frame, mask, self._hidden)
+        options = self._kept_options() | {"model": self._model}
+        _, hidden = self._hidden.restored(inpaint, frame, mask, options, self._hidden.n_wanted)
+        return np.empty(0) if hidden is None else hidden.errors
+
+    def _next_picture(
+        self, frame: Any, mask: Any, n_steps: int
+    ) -> tuple[ImageResult, FrameSteps, Hidden | None]:
         """Restore a frame like any other picture."""
         assert self._model is not None
         before = self._model.posterior_.noise_std
@@ -286,14 +306,14 @@ class FrameRestorer(PartialScans):
         options |= {"update": n_steps, "forgetting": self.forgetting if n_steps else 0.0}
         options["model"] = self._model
         if self._hidden is None:
-            result = TASKS[self.task](frame, mask, **options)
+            result, hidden = TASKS[self.task](frame, mask, **options), None
         else:
-            result = self._hidden.restored(inpaint, frame, mask, options)
+            result, hidden = self._hidden.restored(inpaint, frame, mask, options)
         self._model = result.model
         history = result.model.history_
         first = len(history["step"]) - n_steps
         noise = [before**2, *(history["noise_std"][first:] ** 2).tolist()]
-        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0)
+        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0), hidden
 
     def _kept_options(self) -> Any:
         """Return the options that a kept model has not decided."""

@@ -14,7 +14,7 @@ from bpfa.images.canvas import Canvas
 from bpfa.images.noise.stabiliser import Stabiliser
 from bpfa.images.options import RestorationOptions
 
-__all__ = ["PictureForm"]
+__all__ = ["PictureForm", "notes_of"]
 
 # A picture is in other units than a model if its mean is further than this from that of the model, in
 # deviations of the pixels of its pictures, or if the deviation of its own pixels is larger by this factor.
@@ -34,6 +34,17 @@ DECIDED = (
     "gain",
     "read_noise",
 )
+
+
+def notes_of(model: BPFA) -> dict[str, Any]:
+    """Return what a model remembers of the pictures that it was fitted to; nothing if there were none.
+
+    Parameters
+    ----------
+    model : BPFA
+    """
+    notes = model._outcome.notes if hasattr(model, "_outcome") else None
+    return {} if notes is None else notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +94,15 @@ class PictureForm:
         ...
         ValueError: model: not a model of patches of a picture; expected the model of an ImageResult
         """
-        notes = model._outcome.notes if hasattr(model, "_outcome") else None
-        if notes is None or "patch_size" not in notes:
+        notes = notes_of(model)
+        if "patch_size" not in notes:
             raise ValueError(
                 "model: not a model of patches of a picture; expected the model of an ImageResult"
+            )
+        if "components" in notes:
+            raise ValueError(
+                f"model: learned from maps of the components of spectra with {notes['components'].shape[1]} "
+                "channels; expected the model of a picture like this one"
             )
         return cls.from_document(notes)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa.backends.frames import FrameArrays, FrameDevice, FrameFacts, FrameForm
 from bpfa.backends.registry import backend_of
 from bpfa.data.patches import PatchRows
@@ -19,7 +20,7 @@ from bpfa.estimator import BPFA
 from bpfa.estimator.kept import at_step, on_device
 from bpfa.images import defaults
 from bpfa.images.canvas import axis_positions, missing_pixels, with_four_axes
-from bpfa.images.hidden_pixels import HiddenPixels
+from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import PictureForm
 from bpfa.images.options import RestorationOptions
 from bpfa.images.restore import patch_algorithm
@@ -163,7 +164,7 @@ class LiveModel:
         wanted: tuple[str, ...] = ("image", "std"),
         to_host: bool = True,
         hidden: HiddenPixels | None = None,
-    ) -> tuple[FrameResult, FrameSteps]:
+    ) -> tuple[FrameResult, FrameSteps, Hidden | None]:
         """Restore a frame after learning from it; a frame that cannot be restored changes nothing.
 
         Parameters
@@ -177,25 +178,16 @@ class LiveModel:
         to_host : bool
             Whether the arrays are copied to the host.
         hidden : HiddenPixels, optional
-            Hides pixels and corrects the standard deviations.
+            Hides pixels, so that the errors of the model are known.
 
         Returns
         -------
         result : FrameResult
         steps : FrameSteps
+        found : Hidden or None
+            The hidden pixels, if there are any.
         """
-        missing = None if mask is None else missing_pixels(mask, self.shape, self.axes)
-        if isinstance(frame, np.ma.MaskedArray):
-            masked = np.ma.getmaskarray(frame)
-            missing = masked if missing is None else missing | masked
-        values = with_four_axes(frame, self.axes)
-        missing = None if missing is None else with_four_axes(missing, self.axes)
-        places = np.empty(0, dtype=np.int64)
-        # A frame that is on the device already is not copied to the host for this.
-        if hidden is not None and isinstance(values, np.ndarray):
-            places = hidden.choose(values, missing)
-        facts = self.device.load(values, missing, places)
-        self._check(facts, places)
+        values, places = self._load(frame, mask, hidden)
         state, summaries = self.state, [self.state.summary()]
         schedule = replace(self.settings, least_step=least_step).schedule
         for number in range(self.n_steps + 1, self.n_steps + n_steps + 1):
@@ -216,9 +208,40 @@ class LiveModel:
         first_size = schedule(self.n_steps + 1)
         self.state, self.n_steps = state, self.n_steps + n_steps
         noise = [summary.noise_std**2 for summary in type(summaries[0]).read(summaries)]
-        if hidden is not None and arrays.std is not None and len(places):
-            arrays.std[...] *= arrays.std.dtype.type(hidden.factor(arrays.errors))
-        return self._result(arrays), FrameSteps(noise, first_size)
+        found = None
+        if len(places):
+            scanned = values.reshape(-1)[places].astype(np.float64)
+            found = Hidden(places, scanned, places % values.shape[3], arrays.errors)
+        return self._result(arrays), FrameSteps(noise, first_size), found
+
+    def more_errors(self, frame: Any, mask: Any, hidden: HiddenPixels) -> Array:
+        """Return errors of other pixels of the same frame, for which it is restored once more.
+
+        Parameters
+        ----------
+        frame, mask, hidden
+            As in `restore`.
+        """
+        self._load(frame, mask, hidden, hidden.n_wanted)
+        errors: Array = self.device.restore(self.state, ()).errors
+        return errors
+
+    def _load(
+        self, frame: Any, mask: Any, hidden: HiddenPixels | None, n_wanted: int | None = None
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Copy a frame to the device; return it with four axes, and the places of hidden pixels."""
+        missing = None if mask is None else missing_pixels(mask, self.shape, self.axes)
+        if isinstance(frame, np.ma.MaskedArray):
+            masked = np.ma.getmaskarray(frame)
+            missing = masked if missing is None else missing | masked
+        values = with_four_axes(frame, self.axes)
+        missing = None if missing is None else with_four_axes(missing, self.axes)
+        places = np.empty(0, dtype=np.int64)
+        # A frame that is on the device already is not copied to the host for this.
+        if hidden is not None and isinstance(values, np.ndarray):
+            places = hidden.choose(values, missing, n_wanted)
+        self._check(self.device.load(values, missing, places), places)
+        return values, places
 
     def model(self) -> BPFA:
         """Return the present model, in the memory of the host and with the history before the frames."""

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bpfa._support.checks import check_integer
-from bpfa.images.masks import checked_positions
+from bpfa.images.partial_scan import PartialScan
 from bpfa.images.result import ImageResult
 
 __all__ = ["PartialScans"]
 
 
-class _PartialScan(NamedTuple):
-    """A frame that is still being scanned."""
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
-
-
 class PartialScans(ABC):
     """The methods of `FrameRestorer` for a frame that is still being scanned."""
 
-    _scan: _PartialScan | None = None
+    _scan: PartialScan | None = None
 
     @abstractmethod
     def restore(self, frame: Any, mask: Any = None) -> ImageResult:
         """Restore a frame, after learning from it."""
 
     @abstractmethod
-    def _restored(self, frame: Any, mask: Any, n_steps: int) -> ImageResult:
-        """Restore a frame after this number of training steps."""
+    def _restored(self, frame: Any, mask: Any, n_steps: int, *, whole: bool = True) -> ImageResult:
+        """Restore a frame after this number of training steps; one that is not whole is not judged."""
 
     def begin(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
         """Begin a frame whose pixels will be added while it is still being scanned.
@@ -56,8 +47,7 @@ class PartialScans(ABC):
         >>> restorer = FrameRestorer(patch_size=4, n_components=6, max_steps=40, random_state=0)
         >>> restorer.begin((24, 20))
         """
-        height, width = (check_integer("shape", n, low=1) for n in shape)
-        self._scan = _PartialScan(np.zeros((height, width), dtype), np.ones((height, width), dtype=bool))
+        self._scan = PartialScan.of_shape(shape, dtype)
 
     def add(self, positions: Any, values: Any) -> None:
         """Add pixels to the frame that is being scanned.
@@ -82,13 +72,7 @@ class PartialScans(ABC):
         >>> restorer.begin((24, 20))
         >>> restorer.add([(0, 0), (0, 1)], [5.0, 6.0])
         """
-        scan = self._present_scan("add")
-        places = checked_positions(positions, scan.values.shape)
-        found = np.asarray(values)
-        if found.shape != (len(places),):
-            raise ValueError(f"values: shape {found.shape}; expected ({len(places)},), one for each position")
-        scan.values[tuple(places.T)] = found
-        scan.missing[tuple(places.T)] = False
+        self._present_scan("add").add(positions, values)
 
     def so_far(self) -> ImageResult:
         """Return the frame as far as it is scanned, restored without learning from it.
@@ -114,7 +98,7 @@ class PartialScans(ABC):
         True
         """
         scan = self._present_scan("so_far")
-        return self._restored(scan.values, scan.missing, 0)
+        return self._restored(scan.values, scan.missing, 0, whole=False)
 
     def finish(self) -> ImageResult:
         """Return the frame that was scanned, restored after learning from it, and end the scan.
@@ -145,7 +129,7 @@ class PartialScans(ABC):
         self._scan = None
         return result
 
-    def _present_scan(self, method: str) -> _PartialScan:
+    def _present_scan(self, method: str) -> PartialScan:
         if self._scan is None:
             raise ValueError(f"{method}: no frame is being scanned; expected a call of `begin` before")
         return self._scan

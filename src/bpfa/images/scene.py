@@ -27,6 +27,17 @@ class FrameSteps(NamedTuple):
     size: float
     """Size of the steps."""
 
+    def unexplained(self) -> float | None:
+        """Return the variance that the features leave unexplained, or None if there was no step.
+
+        Examples
+        --------
+        >>> FrameSteps([1.0, 1.5], 0.5).unexplained()
+        2.0
+        """
+        noise = np.asarray(self.noise)
+        return float(np.mean(noise[:-1] + np.diff(noise) / self.size)) if len(noise) > 1 else None
+
 
 class SceneWatch:
     """Notices a change of the scene, and says how many steps the model should make with the next frame.
@@ -59,24 +70,35 @@ class SceneWatch:
         """Number of steps with the next frame."""
         return self._usual_steps * (LONGER if self._longer else 1)
 
-    def see(self, steps: FrameSteps) -> bool:
+    @property
+    def is_following(self) -> bool:
+        """Whether the model is still following a change."""
+        return self._usual_steps > 0 and self._longer > 0
+
+    def see(self, steps: FrameSteps, *, another: bool = False) -> bool:
         """Take note of the steps on a frame, and return whether its scene is another one.
 
         Parameters
         ----------
         steps : FrameSteps
-            Of which there is at least one.
+        another : bool
+            Whether it is known to be another one.
         """
-        noise = np.asarray(steps.noise)
-        found = float(np.mean(noise[:-1] + np.diff(noise) / steps.size))
         self._longer = max(0, self._longer - 1)
-        usual = float(np.median(self._unexplained)) if len(self._unexplained) >= FEWEST else found
-        # While the model is following a change, what it leaves unexplained changes as well.
-        changed = not self._longer and not usual / CHANGE < found < usual * CHANGE
+        found = steps.unexplained()
+        changed = another or self._differs(found)
         if changed:
             self.n_changes, self._longer = self.n_changes + 1, FRAMES
         if self._longer:
             self._unexplained.clear()
-        else:
+        elif found is not None:
             self._unexplained.append(found)
         return changed
+
+    def _differs(self, unexplained: float | None) -> bool:
+        """Return whether clearly more or less is left unexplained than in the frames before."""
+        # While the model is following a change, what it leaves unexplained changes as well.
+        if unexplained is None or self._longer or len(self._unexplained) < FEWEST:
+            return False
+        usual = float(np.median(self._unexplained))
+        return not usual / CHANGE < unexplained < usual * CHANGE

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa.estimator.kept import with_notes
+from bpfa.images.kept import notes_of
 from bpfa.images.masks import Scan
 from bpfa.images.result import ImageResult
 from bpfa.images.spectra import Spectra
@@ -29,6 +31,8 @@ __all__ = [
 # A spectrum image with more channels than this is restored in components: patches of all of its channels
 # would have thousands of values, most of them noise.
 MOST_CHANNELS = 64
+# Options that say what the noise is.
+NOISE = "noise_model", "gain", "read_noise"
 
 
 def is_signal(data: Any) -> bool:
@@ -167,13 +171,22 @@ def in_components(
     """
     places = data.shape[: axes.n_stack + 2]
     missing = _missing_positions(mask, data.shape, places)
-    noise_model = options.get("noise_model", "gaussian")
-    spectra = Spectra.of(data, missing, n_axes=len(places), counts=noise_model.startswith("poisson"))
-    # Dividing by the root of the mean spectrum has made the noise of counts nearly equal everywhere.
-    own = {
-        name: value for name, value in options.items() if name not in ("noise_model", "gain", "read_noise")
-    }
+    if (model := options.get("model")) is None:
+        noise_model = options.get("noise_model", "gaussian")
+        spectra = Spectra.of(data, missing, n_axes=len(places), counts=noise_model.startswith("poisson"))
+        # Dividing by the root of the mean spectrum has made the noise of counts nearly equal everywhere.
+        own = {name: value for name, value in options.items() if name not in NOISE}
+    else:
+        notes = dict(notes_of(model))
+        spectra = Spectra.by_kept(data, missing, n_axes=len(places), notes=notes)
+        noise_model = notes["noise_of_spectra"]
+        # To the patches of the maps, the model is one of pictures with a few channels.
+        maps_alone = {name: note for name, note in notes.items() if not isinstance(note, np.ndarray)}
+        own = options | {"model": with_notes(model, maps_alone)}
     found = restore(spectra.maps, missing, **own, **axes.options())
+    kept = with_notes(
+        found.model, notes_of(found.model) | spectra.notes() | {"noise_of_spectra": noise_model}
+    )
     whole = {
         "image": spectra.restored(found.image, data, missing, keep_observed=keep_observed),
         "std": spectra.deviation(found.std, data, missing, keep_observed=keep_observed),
@@ -181,6 +194,7 @@ def in_components(
     return replace(
         found,
         **whole,
+        model=kept,
         missing=_over_channels(missing, data.shape),
         from_prior=_over_channels(np.asarray(found.from_prior.any(axis=-1)), data.shape),
         dictionary_image=None,

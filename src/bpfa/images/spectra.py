@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class Spectra:
     maps: Array
     mean: Array
     components: Array
+    unit: Array
+    """What each channel was divided by before the components were found."""
     shape: tuple[int, ...]
     """Shape of the data."""
     dtype: np.dtype[Any]
@@ -63,7 +65,6 @@ class Spectra:
             Whether the noise is that of counts. Channels are then divided by the root of their mean, after
             which the noise of all of them is about equally large (Keenan and Kotula, 2004).
         """
-        places = data.shape[:n_axes]
         lines = _Lines(data, ~missing, n_axes)
         mean = lines.mean()
         unit = (
@@ -73,11 +74,48 @@ class Spectra:
         )
         found, variance, total = lines.subspace(mean, unit)
         kept = _standing_out(variance, total, lines.n, len(mean))
-        scaled = found[:, :kept]
-        maps = np.zeros((*places, kept))
-        for at, spectra in lines:
-            maps[at] = ((spectra - mean) / unit) @ scaled
-        return cls(maps, mean, (scaled * unit[:, None]).T, data.shape, np.dtype(data.dtype))
+        components = (found[:, :kept] * unit[:, None]).T
+        maps = lines.maps(mean, components, unit)
+        return cls(maps, mean, components, unit, data.shape, np.dtype(data.dtype))
+
+    @classmethod
+    def by_kept(
+        cls, data: Any, missing: NDArray[np.bool_], *, n_axes: int, notes: Mapping[str, Any]
+    ) -> Spectra:
+        """Describe spectra by the components of others, which a model remembers.
+
+        Parameters
+        ----------
+        data, missing, n_axes
+            As in `of`.
+        notes : mapping
+            Those of the model, with what `notes` returned.
+
+        Examples
+        --------
+        >>> data, missing = np.random.default_rng(0).normal(size=(6, 7, 90)), np.zeros((6, 7), dtype=bool)
+        >>> first = Spectra.of(data, missing, n_axes=2)
+        >>> second = Spectra.by_kept(data, missing, n_axes=2, notes=first.notes())
+        >>> bool(np.abs(second.maps - first.maps).max() < 1e-9)
+        True
+        """
+        if "components" not in notes:
+            raise ValueError(
+                "model: not learned from spectra in components; expected the model of a result for a signal "
+                "like this one, or `.data` as the image"
+            )
+        mean, components, unit = (notes[name] for name in ("mean_spectrum", "components", "unit"))
+        n_channels = int(np.prod(data.shape[n_axes:]))
+        if n_channels != len(mean):
+            raise ValueError(
+                f"image: {n_channels} channels; expected {len(mean)}, as the spectra of the model have"
+            )
+        maps = _Lines(data, ~missing, n_axes).maps(mean, components, unit)
+        return cls(maps, mean, components, unit, data.shape, np.dtype(data.dtype))
+
+    def notes(self) -> dict[str, Array]:
+        """Return what a model of the maps must remember, so that it can be used for other spectra."""
+        return {"mean_spectrum": self.mean, "components": self.components, "unit": self.unit}
 
     def restored(
         self, maps: Array, data: Any = None, missing: Any = None, *, keep_observed: bool = False
@@ -157,6 +195,14 @@ class _Lines:
         for _, spectra in self:
             total += spectra.sum(axis=0)
         return total / self.n
+
+    def maps(self, mean: Array, components: Array, unit: Array) -> Array:
+        """Return the weights of components in all spectra; 0 where a spectrum is missing."""
+        maps = np.zeros((*self.data.shape[: self.n_axes], len(components)))
+        directions = (components / unit).T
+        for at, spectra in self:
+            maps[at] = ((spectra - mean) / unit) @ directions
+        return maps
 
     def subspace(self, mean: Array, unit: Array) -> tuple[Array, Array, float]:
         """Return the leading directions of the spectra, the variance along each, and the variance of all."""

@@ -89,11 +89,18 @@ def check_target(path: str | os.PathLike[str], picture: Picture, dtype: Any = No
             )
         if name == "uint16" and picture.n_channels == 3:
             raise ValueError(f"{path}: 16-bit colours, but {suffix} is written with 8 bits; {way_out}")
-    if suffix == ".hspy" and picture.path.suffix.lower() != ".hspy" and picture.signal is None:
+    if suffix == ".hspy" and not _has_axes(picture):
         raise ValueError(
-            f"{path}: a .hspy file is written as a copy of one, or of a file of a microscope, which "
+            f"{path}: a .hspy file has the axes of one, of a file of a microscope or of a grey TIFF, which "
             f"{picture.path} is not; expected .tif or .npy"
         )
+
+
+def _has_axes(picture: Picture) -> bool:
+    """Return whether the file of a picture says enough about its axes for a .hspy file."""
+    if picture.path.suffix.lower() == ".hspy" or picture.signal is not None:
+        return True
+    return picture.notes is not None and picture.channel_axis is None
 
 
 def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Picture, note: str) -> None:
@@ -105,7 +112,8 @@ def write_image(path: str | os.PathLike[str], values: NDArray[Any], picture: Pic
     values : array
         Of the same shape as the picture.
     picture : Picture
-        Gives the axes. For a .hspy file, everything but the values is copied from the file of this picture.
+        Gives the axes. For a .hspy file, everything but the values is copied from the file of this picture,
+        and the axes and units from a TIFF file.
     note : str
         What has been done to the image, for the notes in a .hspy file.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from bpfa._support.optional import library
 from bpfa.data.formats.files import name_file_in_errors
 from bpfa.images.files.microscopes import write_signal
 from bpfa.images.files.picture import Picture
+from bpfa.images.files.tiff_axes import signal_of_tiff
 
 __all__ = ["read_hspy", "write_hspy"]
 
@@ -31,6 +33,8 @@ def read_hspy(path: Path) -> Picture:
 
 def write_hspy(path: Path, values: NDArray[Any], picture: Picture, note: str) -> None:
     """Write a copy of the file that a picture came from, with new values and a note about them."""
+    if picture.notes is not None:
+        picture = replace(picture, signal=signal_of_tiff(picture))
     if picture.signal is not None:
         write_signal(path, values, picture, note)
         return
