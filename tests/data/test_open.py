@@ -290,15 +290,6 @@ REFUSED = {
         r"columns: 'b' is not in .*x\.parquet, which has 'a', 'donor'",
     ),
     "columns as text": (lambda f: TableRows(FRAME, columns="a"), "columns='a': expected a list"),
-    "columns of several": (
-        lambda f: open_rows([FRAME, FRAME], columns="all"),
-        "columns='all': expected 'union' or 'exact', or a list of names",
-    ),
-    "frames in a list": (
-        lambda f: open_rows([FRAME, FRAME]),
-        "source: a list of tables; expected columns='union', or columns='exact' if all",
-    ),
-    "frames in a dict": (lambda f: open_rows({"a": FRAME}), "source: a dict of tables; expected columns="),
     "no columns chosen": (lambda f: ParquetRows(text_parquet(f), columns=[]), "columns: none of"),
     "columns twice": (lambda f: as_rows(pd.concat([FRAME, FRAME], axis=1)), "two columns are called 'a'"),
     "by columns": (lambda f: open_rows(by_columns(f)), r"x\.h5ad: the matrix is stored as csc_matrix"),
