@@ -7,6 +7,7 @@ predictions of `groups="auto"`, the default, with those of `groups=False`. The f
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import time
 import warnings
@@ -39,16 +40,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=SECTIONS["with_and_without"].results)
     arguments = parser.parse_args()
-    console, rows = Console(width=150), []
-    shown = screen_table("", HEADINGS)
+    console, shown = Console(width=150), screen_table("", HEADINGS)
+    # Tables that are not asked for this time are kept.
+    kept = json.loads(arguments.output.read_text())["rows"] if arguments.output.exists() else []
+    rows = [row for row in kept if row["table"] not in arguments.tables]
     for name in arguments.tables:
         began = time.perf_counter()
         masks = [compare(TABLES[name](mask), mask, arguments.threads) for mask in range(arguments.masks)]
-        rows.append({"table": name, "shape": TABLES[name](0).train.shape, "masks": masks})
-        console.print(*cells(rows[-1]), f"{time.perf_counter() - began:.0f} s", sep=" | ")
-        shown.add_row(*cells(rows[-1]))
+        found = {"table": name, "shape": TABLES[name](0).train.shape, "masks": masks}
+        rows.append(found)
+        console.print(*cells(found), f"{time.perf_counter() - began:.0f} s", sep=" | ")
         # Written after every table, as all of them take many minutes.
+        rows.sort(key=lambda row: list(TABLES).index(row["table"]))
         write_results(arguments.output, {"rows": rows})
+    for row in rows:
+        shown.add_row(*cells(row))
     console.print(shown, summary(rows))
 
 
