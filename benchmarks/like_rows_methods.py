@@ -17,7 +17,7 @@ from experiments.tables import TableTask
 
 # Rounds of the imputers that regress every column on all others, and trees of a forest.
 ROUNDS, TREES = 2, 50
-# The most columns of a table in which trees predict a column from all others, which would take hours in wider
+# The most columns of a table in which trees predict a column from all others, which takes too long in wider
 # ones. There, a column is predicted from a few others, drawn with probabilities that grow with correlation.
 MOST_COLUMNS_OF_TREES = 60
 # The number of factors of mofapy2, which switches off those that it does not need.
