@@ -17,6 +17,9 @@ from experiments.tables import TableTask
 
 # Rounds of the imputers that regress every column on all others, and trees of a forest.
 ROUNDS, TREES = 2, 50
+# The most columns of a table in which trees predict a column from all others, which takes too long in wider
+# ones. There, a column is predicted from a few others, drawn with probabilities that grow with correlation.
+MOST_COLUMNS_OF_TREES = 60
 # The number of factors of mofapy2, which switches off those that it does not need.
 MOFA_FACTORS = 30
 
@@ -43,22 +46,33 @@ def soft_impute(train: Array, seed: int) -> Imputed:
     return Imputed(found.mean.T, found.std.T, found.note)
 
 
-def iterated(make: Callable[[int], Any], note: str) -> Callable[[Array, int], Imputed]:
-    """Return a function that regresses every column on all others in a few rounds, as missForest does."""
+def iterated(
+    make: Callable[[int], Any], note: str, most_columns: int | None = None
+) -> Callable[[Array, int], Imputed]:
+    """Return a function that regresses every column on others in a few rounds, as missForest does.
+
+    The others are all, or a few in tables with more than `most_columns` columns.
+    """
 
     def impute(train: Array, seed: int) -> Imputed:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.experimental import enable_iterative_imputer  # noqa: F401
         from sklearn.impute import IterativeImputer
 
+        wide = most_columns is not None and train.shape[1] > most_columns
+        n_others = wide_methods.NEAREST if wide else None
+
         def fit(data: Array, rounds: float, start: Array | None) -> Array:
-            imputer = IterativeImputer(make(seed), max_iter=int(rounds), random_state=seed)
+            imputer = IterativeImputer(
+                make(seed), max_iter=int(rounds), n_nearest_features=n_others, random_state=seed
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 return imputer.fit_transform(data)
 
         _, std = wide_methods.validated(train, seed, [ROUNDS], fit)
-        return Imputed(fit(train, ROUNDS, None), np.full(train.shape, std), f"{note}, {ROUNDS} rounds")
+        said = f"{note} from {n_others} columns" if wide else note
+        return Imputed(fit(train, ROUNDS, None), np.full(train.shape, std), f"{said}, {ROUNDS} rounds")
 
     return impute
 
@@ -125,8 +139,12 @@ CONTESTANTS: dict[str, Contestant] = {
     "softImpute": by_point(soft_impute),
     "nearest neighbours": by_point(wide_methods.knn),
     "IterativeImputer, ridge": by_point(iterated(_ridge, "Bayesian ridge regression")),
-    "IterativeImputer, boosted trees": by_point(iterated(_boosted_trees, "histogram gradient boosting")),
-    "extra trees, as in missForest": by_point(iterated(_extra_trees, f"{TREES} trees")),
+    "IterativeImputer, boosted trees": by_point(
+        iterated(_boosted_trees, "histogram gradient boosting", MOST_COLUMNS_OF_TREES)
+    ),
+    "extra trees, as in missForest": by_point(
+        iterated(_extra_trees, f"{TREES} trees", MOST_COLUMNS_OF_TREES)
+    ),
     "mofapy2": mofa,
     "bpfa, groups=False": bpfa(False),
     "bpfa": bpfa("auto"),

@@ -20,6 +20,7 @@ from benchmarks import (
     images,
     imputation,
     kernel_tables,
+    large_table,
     like_rows,
     live,
     memory,
@@ -30,6 +31,7 @@ from benchmarks import (
     threads,
     tried,
     wide,
+    with_and_without,
 )
 from benchmarks.gpu import page as gpu_page
 from benchmarks.pages import FRONT, SECTIONS
@@ -47,6 +49,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "live_cpu": live.markdown,
     "cluster": cluster.markdown,
     "memory": memory.markdown,
+    "large_table": large_table.markdown,
     "defaults": defaults.markdown,
     "counts": counts.markdown,
     "held_out": held_out.markdown,
@@ -59,6 +62,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "panels": panels.markdown,
     "batches": batches.markdown,
     "like_rows": like_rows.markdown,
+    "with_and_without": with_and_without.markdown,
     "gpu": gpu_page.markdown,
     "ablation": ablation.markdown,
     "tried": tried.markdown,

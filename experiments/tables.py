@@ -82,6 +82,8 @@ def load(name: str, folder: Path, seed: int) -> TableTask:
 def hide(values: Array, share: float, seed: int) -> TableTask:
     """Hide a share of the entries at random and standardise the columns by the entries that are left.
 
+    A constant column is only moved to 0.
+
     Examples
     --------
     >>> task = hide(np.random.default_rng(0).normal(5.0, 2.0, size=(1000, 3)), 0.1, seed=0)
@@ -91,6 +93,7 @@ def hide(values: Array, share: float, seed: int) -> TableTask:
     hidden = np.random.default_rng(seed).random(values.shape) < share
     train = np.where(hidden, np.nan, values)
     mean, std = np.nanmean(train, axis=0), np.nanstd(train, axis=0)
+    std = np.where(std > 0, std, 1.0)
     return TableTask((train - mean) / std, hidden, ((values - mean) / std)[hidden])
 
 

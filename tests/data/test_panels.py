@@ -144,3 +144,20 @@ def test_other_columns_can_be_asked_for():
     np.testing.assert_array_equal(values_of(rows), UNION[3:, [1, 0, 2]])
     with pytest.raises(ValueError, match="panel 0: column 'CD8' is not a column of the fit; expected"):
         open_rows([SECOND], columns="union").with_columns(["CD4", "CD3"])
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "message"),
+    [
+        (
+            [FIRST, FIRST],
+            {"columns": "all"},
+            "columns='all': expected 'union' or 'exact', or a list of names",
+        ),
+        ([FIRST, FIRST], {}, "source: a list of tables; expected columns='union', or columns='exact' if all"),
+        ({"blood": FIRST}, {}, "source: a dict of tables; expected columns='union'"),
+    ],
+)
+def test_how_tables_are_joined_has_to_be_said(sources, options, message):
+    with pytest.raises(ValueError, match=message):
+        open_rows(sources, **options)

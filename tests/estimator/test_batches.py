@@ -178,7 +178,9 @@ def test_rows_on_disk_and_labels_in_memory(example, tmp_path):
 def test_a_batch_of_one_row_is_shrunk():
     X, codes, _, _ = drawn(deviation=0.05)
     codes = np.where(np.arange(N) == 0, 99, codes)
-    effects = fitted(X, codes).batch_effects_
+    with pytest.warns(UserWarning, match="batch: a single row in 99; the offsets") as caught:
+        effects = fitted(X, codes).batch_effects_
+    assert caught[0].filename == __file__
     alone = effects.labels.index(99)
     assert np.abs(effects.offset[alone]).max() < 0.2 < np.abs(X[0] - X.mean(axis=0)).max()
     assert 0.5 < effects.scale[alone] < 2.0
@@ -200,7 +202,9 @@ def test_sparse_columns_take_batches():
         ([1.0] * (N - 1) + [np.nan], f"batch: the label of row {N - 1} is missing"),
         (pd.Series([None] + ["a"] * (N - 1)), "batch: the label of row 0 is missing"),
         ("day", "batch='day': the name of a column of obs, but X is not AnnData; expected a label"),
-        (np.ones((N, 2)), "batch: ndarray; expected a label for every row"),
+        (np.ones((N, 2)), rf"batch: an array of shape \({N}, 2\); expected a sequence or array of one axis"),
+        (3, "batch: int; expected a sequence or array of one axis"),
+        (range(N), f"batch: {N} different labels for {N} rows; expected batches of several rows"),
     ],
 )
 def test_labels_that_are_refused(batch, message):

@@ -262,7 +262,11 @@ def test_constant_columns_stay_constant():
 
 @pytest.mark.parametrize(
     ("table", "message"),
-    [(X[:40], "40 rows to find like ones among"), (X[:, :1], "1 columns; expected at least 2")],
+    [
+        (X[:40], "40 rows to find like ones among; expected at least 46, or groups='auto'"),
+        (np.tile(X[:60], 40), "60 rows to find like ones among; expected at least 91"),
+        (X[:, :1], "a single column; expected at least 2"),
+    ],
 )
 def test_tables_without_groups(table, message):
     assert BPFA(**SETTINGS).fit(table).groups_ is None

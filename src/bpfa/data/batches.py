@@ -186,8 +186,10 @@ def batch_codes(
     ValueError: batch: the label of row 1 is missing; expected a label for every row
     """
     if isinstance(labels, (str, bytes)) or np.ndim(labels) != 1:
+        shape = getattr(labels, "shape", None)
+        given = type(labels).__name__ if shape is None else f"an array of shape {shape}"
         raise TypeError(
-            f"{name}: {type(labels).__name__}; expected a label for every row, as a sequence or array"
+            f"{name}: {given}; expected a sequence or array of one axis, with a label for every row"
         )
     values = [_plain(label) for label in np.asarray(labels, dtype=object).tolist()]
     if len(values) != n_rows:

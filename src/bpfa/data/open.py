@@ -91,7 +91,9 @@ def open_rows(source: Any, **options: Any) -> RowSource:
     ValueError: a.doc: suffix '.doc'; expected one of .npy .npz .csv .tsv .csv.gz .tsv.gz .parquet .h5 .hdf5 \
 .h5ad .zarr .fcs
     """
-    if isinstance(options.get("columns"), str) and options["columns"] in JOINS:
+    if isinstance(columns := options.get("columns"), str):
+        if columns not in JOINS:
+            raise ValueError(f"columns={columns!r}: expected 'union' or 'exact', or a list of names")
         join = JOINS[options.pop("columns")]
         return join(*_several(source, options))
     if _is_path(source):
@@ -103,6 +105,14 @@ def open_rows(source: Any, **options: Any) -> RowSource:
         if not all(map(_is_path, source)):
             raise TypeError("source: a list of paths and other objects; expected only paths")
         return ConcatRows([open_rows(path, **options) for path in source])
+    parts = (
+        source.values() if isinstance(source, dict) else source if isinstance(source, (list, tuple)) else ()
+    )
+    if any(isinstance(part, Rows) or _class_opener(part) for part in parts):
+        raise ValueError(
+            f"source: a {type(source).__name__} of tables; expected columns='union', or columns='exact' if "
+            "all have the same"
+        )
     if isinstance(source, Rows):
         return _open("a source of rows", lambda rows: as_source("source", rows), source, options)
     return _open(*_object_opener(source), source, options)
@@ -280,11 +290,19 @@ def _path_opener(path: str | os.PathLike[str]) -> tuple[str, Callable[..., RowSo
     return f"{suffix} files", BY_SUFFIX[suffix]
 
 
-def _object_opener(source: Any) -> tuple[str, Callable[..., RowSource]]:
+def _class_opener(source: Any) -> tuple[str, Callable[..., RowSource]] | None:
+    """Return what opens an object of another library, and what errors call it; None if it is none of them."""
     for kind in type(source).__mro__:
         found = BY_CLASS.get((kind.__module__.partition(".")[0], kind.__name__))
         if found is not None:
             return f"{kind.__module__.partition('.')[0]}.{kind.__name__}", found
+    return None
+
+
+def _object_opener(source: Any) -> tuple[str, Callable[..., RowSource]]:
+    found = _class_opener(source)
+    if found is not None:
+        return found
     if sparse.issparse(source):
         return "a sparse matrix", SparseRows
     # Changes to an array that is mapped privately (mode "c") are in memory only, not in the file.

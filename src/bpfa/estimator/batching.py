@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -40,12 +41,32 @@ def labelled_batches(
 
     Examples
     --------
-    >>> labelled_batches(np.ones((2, 1)), ["monday", "tuesday"], 2)
-    (('monday', 'tuesday'), array([0, 1]))
+    >>> labelled_batches(np.ones((4, 1)), ["monday", "tuesday", "monday", "tuesday"], 4)
+    (('monday', 'tuesday'), array([0, 1, 0, 1]))
     """
     if isinstance(batch, str):
         batch = column_of_obs(X, batch)
-    return batch_codes("batch", batch, n_rows, known)
+    labels, codes = batch_codes("batch", batch, n_rows, known)
+    if known is None:
+        _check_sizes(labels, codes)
+    return labels, codes
+
+
+def _check_sizes(labels: tuple[Hashable, ...], codes: NDArray[np.int64]) -> None:
+    """Refuse batches that all have a single row, and warn of some that do."""
+    n_rows = np.bincount(codes, minlength=len(labels))
+    alone = [label for label, n in zip(labels, n_rows, strict=True) if n == 1]
+    if len(alone) == len(codes) > 1:
+        raise ValueError(
+            f"batch: {len(labels)} different labels for {len(codes)} rows; expected batches of several rows"
+        )
+    if alone:
+        warnings.warn(
+            f"batch: a single row in {_listed(alone)}; the offsets of such a batch are hardly known, and "
+            "shrunk towards 0",
+            # The line that called `fit` or `partial_fit`.
+            stacklevel=5,
+        )
 
 
 def column_of_obs(X: Any, name: str) -> Any:

@@ -31,7 +31,7 @@ from bpfa.fitting.data_digest import digest_sample
 from bpfa.fitting.run import Outcome
 from bpfa.prediction.groups import LikeRows
 from bpfa.selection.defaults import LEAST_HELD_OUT
-from bpfa.selection.group_choice import candidate_groups
+from bpfa.selection.group_choice import fewest_rows
 
 __all__ = ["RowsNotSavedWarning", "check_groups", "warn_of_rows_not_saved", "with_like_rows"]
 
@@ -68,9 +68,10 @@ def _problem(rows: Rows, parameters: Parameters) -> str | None:
     if are_patches(rows):
         return "patches of a picture; expected the rows of a table"
     if rows.n_columns < 2:
-        return f"{rows.n_columns} columns; expected at least 2"
-    if candidate_groups(_n_kept(rows, parameters), rows.n_columns) is None:
-        return f"{_n_kept(rows, parameters)} rows to find like ones among; expected more"
+        return "a single column; expected at least 2"
+    n_kept, fewest = _n_kept(rows, parameters), fewest_rows(rows.n_columns)
+    if n_kept < fewest:
+        return f"{n_kept} rows to find like ones among; expected at least {fewest}"
     return None
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "MixtureTrial",
     "candidate_groups",
     "entry_densities",
+    "fewest_rows",
     "mixture_weights",
     "student_logpdf",
 ]
@@ -46,6 +47,20 @@ LEAST_WEIGHT, MOST_GROUPS = 0.02, 12
 N_ITERATIONS = 300
 # Groups are taken if the gain in log-likelihood is at least this many standard errors.
 STANDARD_ERRORS = 2.0
+
+
+def fewest_rows(n_columns: int) -> int:
+    """Return the fewest rows among which like rows are found.
+
+    Examples
+    --------
+    >>> fewest_rows(10), candidate_groups(45, 10), len(candidate_groups(46, 10).members)
+    (46, None, 3)
+    >>> fewest_rows(1000), candidate_groups(90, 1000), candidate_groups(91, 1000).feature_members
+    (91, None, (30, 30))
+    """
+    smallest = SIZES[0] if n_columns <= MOST_COLUMNS else FEATURE_SIZES[0]
+    return ROWS_PER_MEMBER * smallest + 1
 
 
 def candidate_groups(n_kept: int, n_columns: int) -> GroupMixture | None:
