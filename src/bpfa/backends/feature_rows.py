@@ -207,8 +207,10 @@ class FeatureRows:
             precision = self._precision(group, given.shown + given.looked_at)
             distance, _ = self._distance(precision, deviation * (given.observed | given.scored), noise)
             both = freedom + distance / wider
+            # Copied, because NumPy 1.26 has two ways to take logarithms of numbers that are apart in memory,
+            # whose last bits differ, and chooses one by the addresses.
             logs = [
-                xp.log(xp.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+                xp.log(xp.diagonal(factor, axis1=1, axis2=2).copy()).sum(axis=1)
                 for factor in (xp.linalg.cholesky(precision), root)
             ]
             log_diagonal = logs[0] - logs[1] + given.scored.sum(axis=1) / 2 * xp.log(wider / noise)
