@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import Cell, Record
-from paper.chains import WHAT
+from paper.chains import lengths_in_words
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
 from paper.matrices import BATCH, cells_of, run
@@ -56,7 +56,8 @@ def section(records: list[Record], figures: Path) -> Section:
         "paper gives for pictures (0.48 s a batch with half as many features), its ten minutes were at most "
         "1,250 batches of the Gibbs kinds and 5,000 of the mean-field kinds. The log-likelihood is per "
         f"hidden entry. The paper gives totals: {totals}; in brackets they are divided by its "
-        f"{PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be compared. {WHAT} "
+        f"{PAPER_ENTRIES:,.0f} hidden entries. As its data differ, only the order can be compared. "
+        f"{lengths_in_words('matrices')} "
         "The noise is that of long chains; [why it sinks](../docs/notes/drift.md) has a page of its own.",
         body(records),
         image_link("cytof", "Mass cytometry: log-likelihood by long chains over the steps, and our defaults"),

@@ -84,7 +84,7 @@ def cells(options: Options) -> list[Cell]:
     for name, form in STEPWISE.items():
         last = size["ladder"][-1] * form.get("part", 1.0)
         ladder = [step for step in size["ladder"] if step <= last] or [size["ladder"][0]]
-        judged_by = length(form.get("method", "gibbs-ssvi"), "long")
+        judged_by = length(form.get("method", "gibbs-ssvi"), "long", "matrices")
         settings = {**shared, "kind": "steps", **form, "ladder": ladder, "judged_by": judged_by}
         costs = 4.0 if "burn_in" in form else size["rows"] / BATCH if "whole" in form else 1.0
         found.append(

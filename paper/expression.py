@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import Cell, Record
-from paper.chains import WHAT
+from paper.chains import lengths_in_words
 from paper.experiment import Claim, Experiment, Options, Section
 from paper.figures import image_link, likelihood_curves
 from paper.matrices import cells_of, run
@@ -41,7 +41,7 @@ def cells(options: Options) -> list[Cell]:
 def section(records: list[Record], figures: Path) -> Section:
     parts = [
         "Rows are genes; K = 500, batches of 250, random start. The log-likelihood is per hidden entry of "
-        f"the standardised data. The paper shows a figure without numbers. {WHAT}"
+        f"the standardised data. The paper shows a figure without numbers. {lengths_in_words('matrices')}"
     ]
     claims: list[Claim] = []
     panels, levels, found = {}, {}, []

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.cells import Cell, Record
 from experiments.markdown import table
 from experiments.pictures import PictureTask
-from paper.chains import WHAT
+from paper.chains import lengths_in_words
 from paper.experiment import Claim, Experiment, Options, Section, verdict
 from paper.figures import image_link
 from paper.methods import GIBBS_KINDS, LABELS, MEAN_FIELD_KINDS, METHODS
@@ -74,9 +74,9 @@ def section(records: list[Record], figures: Path) -> Section:
         "by long chains, as means over the seeds; the paper gives one PSNR and does not say over which "
         "pixels. Half of the missing pixels choose the step, by a restoration with short chains and fewer "
         "draws, and all scores are over the other half. Our defaults and interpolation leave observed pixels "
-        f"unchanged, so that they are exact there. {WHAT}",
+        f"unchanged, so that they are exact there. {lengths_in_words('interpolation')}",
         psnr_table(mean_results(records, "best") | others(results["gibbs"]), PAPER),
-        readings_of(records, "missing"),
+        readings_of(records, "missing", "interpolation"),
         gain_table(results),
         two_steps(records),
         speed_table(results["gibbs"], PAPER_SECONDS) if pictures_of(results["gibbs"]) else "",

@@ -45,8 +45,8 @@ def cells_of(dataset: str, size: dict[str, Any]) -> list[Cell]:
         for method in METHODS:
             settings = {
                 **shared, "method": method, "features": size["features"], "steps": list(size["steps"]),
-                "chains": [length(method, chains) for chains in CHAINS], "seed": seed,
-                **({"study": list(studied_lengths(method))} if seed == 0 else {}),
+                "chains": [length(method, chains, "matrices") for chains in CHAINS], "seed": seed,
+                **({"study": list(studied_lengths(method, "matrices"))} if seed == 0 else {}),
             }  # fmt: skip
             found.append(_cell(f"{dataset}/{method}/{seed}", settings, _expected(settings)))
         settings = {**shared, "method": "defaults", "judged_by": "impute", "seed": seed}

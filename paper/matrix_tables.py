@@ -45,7 +45,7 @@ def body(records: Sequence[Record]) -> str:
     if study := studies(records):
         parts.append(
             "How long the chains have to be, seed 0, by the log-likelihood per hidden entry:\n\n"
-            + study_table(study)
+            + study_table(study, "matrices")
         )
     return "\n\n".join(parts)
 

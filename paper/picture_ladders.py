@@ -18,7 +18,7 @@ from experiments.machine import thread_option
 from experiments.measure import climb, rounded
 from experiments.pictures import HiddenPicture, PictureTask, clipped_psnr, hide_pixels, restored_picture
 from paper import pictures
-from paper.chains import CHAINS, length, studied_lengths, with_length
+from paper.chains import CHAINS, Judged, length, studied_lengths, with_length
 from paper.experiment import Options
 from paper.methods import GIBBS_KINDS, METHODS
 from paper.pictures import BATCH, EQUAL_WEIGHTS, PATCH, PICTURES
@@ -55,18 +55,20 @@ def cells_of(options: Options, observed: float, noise: float, only: str) -> list
 
 def _cell(size: dict[str, Any], task: PictureTask, method: str, seed: int) -> Cell:
     side = min(size["side"], 512 if task.picture in ("boat", "barbara", "lena") else 256)
+    judged: Judged = "denoising" if task.noise else "interpolation"
+    studied = seed == 0 and task.picture == STUDIED
     settings = {
         **task._asdict(), "method": method, "side": side, "ladder": list(size["steps"]),
         **{name: size[name] for name in ("features", "stride", "draws", "trial_draws")},
-        "chains": [length(method, chains) for chains in CHAINS], "seed": seed,
-        **({"study": list(studied_lengths(method))} if seed == 0 and task.picture == STUDIED else {}),
+        "chains": [length(method, chains, judged) for chains in CHAINS], "seed": seed,
+        **({"study": list(studied_lengths(method, judged))} if studied else {}),
     }  # fmt: skip
     gibbs = method in GIBBS_KINDS
     patches = (side / size["stride"]) ** 2
     drawn = 1 if method == "mf-svi" else size["draws"]
     sweeps = drawn * (2 * sum(settings["chains"]) + 2 * sum(settings.get("study", ())))
     sweeps += len(size["steps"]) * size["trial_draws"] * settings["chains"][0]
-    row_sweep = 1.3e-6 if gibbs else 2.5e-6
+    row_sweep = 4e-7 if gibbs else 2.5e-6
     expected = 2 + size["steps"][-1] * (0.0025 if gibbs else 0.007) + row_sweep * patches * sweeps
     return Cell(f"{task.picture}/{method}/ladder/{seed}", settings, expected, needs=task.file)
 

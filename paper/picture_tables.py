@@ -15,7 +15,7 @@ from matplotlib.figure import FigureBase
 from experiments.cells import Record
 from experiments.figures import STYLE, WIDTH, legend, save
 from experiments.markdown import table
-from paper.chains import study_table
+from paper.chains import Judged, study_table
 from paper.experiment import Claim, Verdict, by_wins, verdict
 from paper.figures import Lines, draw_lines
 from paper.matrix_tables import studies
@@ -223,7 +223,7 @@ def mean_results(records: list[Record], reading: str) -> Results:
     return {key: {kind: mean(one[kind] for one in of_key) for kind in KINDS} for key, of_key in found.items()}
 
 
-def readings_of(records: list[Record], over: str) -> str:
+def readings_of(records: list[Record], over: str, judged: Judged) -> str:
     """Return the tables of both readings, one for each picture, and the study of chains."""
     parts = [
         f"{name.capitalize()}, PSNR over {over} pixels, {seeds_of(of_picture)}:\n\n"
@@ -234,7 +234,7 @@ def readings_of(records: list[Record], over: str) -> str:
     if study := studies(records):
         parts.append(
             f"How long the chains have to be, {STUDIED.capitalize()}, seed 0, by the PSNR over {over} "
-            f"pixels:\n\n{study_table(study, 2)}"
+            f"pixels:\n\n{study_table(study, judged, 2)}"
         )
     return "\n\n".join(parts)
 

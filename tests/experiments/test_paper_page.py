@@ -11,8 +11,8 @@ from experiments.cells import Store
 from paper import __main__ as command
 from paper import times
 from paper.__main__ import EXPERIMENTS, HERE, NAMES, main
-from paper.chain_study import Change
-from paper.chains import changed_winners
+from paper.chain_study import PICTURE_TASKS, SIZES, TITLES, Change
+from paper.chains import GIBBS_STUDY, changed_winners, length
 from paper.experiment import Claim, Options
 from paper.heavy_tails import answer
 from paper.report import results_path, write_report
@@ -124,7 +124,15 @@ class TestChains:
             "gibbs-ssvi": {"best": {"100": 0.9, "200": 1.1}},
             "mimno-svi": {"best": {"100": 0.5, "200": 0.6}},
         }
-        assert changed_winners(study) == (1, 2)
+        assert changed_winners(study, "matrices") == (1, 2)
+
+    @pytest.mark.parametrize("task", TITLES)
+    def test_the_study_goes_beyond_the_long_chains(self, task):
+        judged = task if task in PICTURE_TASKS else "matrices"
+        size = SIZES["full"]
+        *_, long, longest = size.get(f"lengths of {task}", size["lengths"])
+        assert long == length("gibbs-ssvi", "long", judged) == GIBBS_STUDY[judged][-2]
+        assert longest >= 4 * long
 
     def test_a_change_is_told_apart_from_chance(self):
         rng = np.random.default_rng(0)
