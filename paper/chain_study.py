@@ -20,7 +20,7 @@ from experiments.pictures import PictureTask
 from experiments.scores import HiddenEntries, spaced_scores
 from experiments.tables import rows_to_score
 from paper import denoising, interpolation
-from paper.chains import with_length
+from paper.chains import GIBBS_LONG, Judged, with_length
 from paper.experiment import Experiment, Options, Section
 from paper.matrices import BATCH, FILES, N_DRAWS, load
 from paper.methods import GIBBS_KINDS, LABELS
@@ -37,28 +37,33 @@ TITLES = {
     "CCLE": "Expression, CCLE",
     "cytometry": "Mass cytometry",
 }
-# The last but one of the lengths is that of the long chains by which the claims are judged. The last one is
-# several times as long: where chains mix slowly, twice the length changes too little to be told from chance.
+# In a full run the last length but one is that of the long chains by which the claims are judged. The last
+# is several times as long: where chains mix slowly, twice the length changes too little to be told from
+# chance.
+LENGTHS: dict[Judged, tuple[int, ...]] = {
+    "interpolation": (100, 800, GIBBS_LONG["interpolation"], 12_800),
+    "denoising": (25, 100, GIBBS_LONG["denoising"], 3200),
+    "matrices": (25, GIBBS_LONG["matrices"], 800),
+}
 # Matrices are judged at an early step, near which the methods predict best, and at the last one. Pictures,
 # which are mostly best at the last step, are judged there alone.
 SIZES: dict[str, dict[str, Any]] = {
     "full": {
-        "lengths of interpolation": (100, 800, 3200, 12_800),
-        "lengths of denoising": (25, 100, 800, 3200), "lengths": (25, 100, 800), "repeats": 5,
+        "lengths": LENGTHS, "repeats": 5,
         "picture": {"features": 250, "steps": (3000,), "stride": 8, "draws": 8, "side": 256},
         "TCGA": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 50},
         "CCLE": {"features": 500, "steps": (64, 1000), "rows": None, "scored": 50},
         "cytometry": {"features": 500, "steps": (500, 16_000), "rows": None, "scored": 400},
     },
     "quick": {
-        "lengths": (5, 10, 20), "repeats": 2,
+        "lengths": dict.fromkeys(LENGTHS, (5, 10, 20)), "repeats": 2,
         "picture": {"features": 250, "steps": (50,), "stride": 8, "draws": 4, "side": 128},
         "TCGA": {"features": 500, "steps": (10, 20), "rows": 4000, "scored": 20},
         "CCLE": {"features": 500, "steps": (10, 20), "rows": None, "scored": 20},
         "cytometry": {"features": 500, "steps": (50, 100), "rows": 20_000, "scored": 100},
     },
     "tiny": {
-        "lengths": (1, 2, 4), "repeats": 2,
+        "lengths": dict.fromkeys(LENGTHS, (1, 2, 4)), "repeats": 2,
         "cytometry": {"features": 8, "steps": (2, 4), "rows": 200, "scored": 50},
     },
 }  # fmt: skip
@@ -73,10 +78,9 @@ def cells(options: Options) -> list[Cell]:
     for task in TITLES:
         of_task = size.get("picture" if task in PICTURE_TASKS else task)
         for method in GIBBS_KINDS if of_task else ():
-            lengths = size.get(f"lengths of {task}", size["lengths"])
             settings = {
-                "task": task, "method": method, "seed": 0,
-                **of_task, "lengths": lengths, "repeats": size["repeats"],
+                "task": task, "method": method, "seed": 0, **of_task, "repeats": size["repeats"],
+                "lengths": size["lengths"][task if task in PICTURE_TASKS else "matrices"],
             }  # fmt: skip
             needs = PICTURE_TASKS[task].file if task in PICTURE_TASKS else FILES[task].file
             found.append(Cell(f"{task}/{method}", settings, _expected(settings), needs=needs))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.cells import Cell, Record
 from experiments.pictures import PictureTask
-from paper.chains import GIBBS_LONG
+from paper.chains import lengths_in_words
 from paper.experiment import Experiment, Options, Section
 from paper.figures import image_link
 from paper.methods import METHODS
@@ -57,8 +57,8 @@ def section(records: list[Record], figures: Path) -> Section:
         "50 % of the pixels are observed, with Gaussian noise of 15 grey levels; otherwise as above. The "
         "PSNR is relative to the picture without noise, over all / missing / observed pixels. The noisy "
         "pixels themselves have 24.6 dB. Cubic interpolation leaves them unchanged. Half of all pixels "
-        "choose the step, by the picture without noise, and the others are scored. Long chains discard "
-        f"{GIBBS_LONG['denoising']} sweeps before each of their draws (Gibbs kinds).",
+        "choose the step, by the picture without noise, and the others are scored. "
+        f"{lengths_in_words('denoising')}",
         psnr_table(mean_results(records, "best") | others(results), PAPER),
         readings_of(records, "all", "denoising"),
     ]

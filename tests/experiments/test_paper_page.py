@@ -12,7 +12,7 @@ from paper import __main__ as command
 from paper import times
 from paper.__main__ import EXPERIMENTS, HERE, NAMES, main
 from paper.chain_study import PICTURE_TASKS, SIZES, TITLES, Change
-from paper.chains import GIBBS_STUDY, changed_winners, length
+from paper.chains import changed_winners, length, studied_lengths
 from paper.experiment import Claim, Options
 from paper.heavy_tails import answer
 from paper.report import results_path, write_report
@@ -129,9 +129,8 @@ class TestChains:
     @pytest.mark.parametrize("task", TITLES)
     def test_the_study_goes_beyond_the_long_chains(self, task):
         judged = task if task in PICTURE_TASKS else "matrices"
-        size = SIZES["full"]
-        *_, long, longest = size.get(f"lengths of {task}", size["lengths"])
-        assert long == length("gibbs-ssvi", "long", judged) == GIBBS_STUDY[judged][-2]
+        *_, long, longest = SIZES["full"]["lengths"][judged]
+        assert long == length("gibbs-ssvi", "long", judged) == studied_lengths("gibbs-ssvi", judged)[-2]
         assert longest >= 4 * long
 
     def test_a_change_is_told_apart_from_chance(self):
