@@ -45,6 +45,7 @@ SECTIONS = {
     "readable": Section(ACCURACY, RESULTS / "readable.json"),
     "table_starts": Section(ACCURACY, RESULTS / "table_starts.json"),
     "images": Section(ACCURACY, RESULTS / "pictures.json"),
+    "colour": Section(ACCURACY, RESULTS / "colour.json"),
     "image_defaults": Section(NOTES / "defaults.md", RESULTS / "image_defaults.json"),
     "imputation": Section(ACCURACY, RESULTS / "imputation.json"),
     "wide": Section(ACCURACY, RESULTS / "wide.json"),

@@ -15,6 +15,9 @@ MOST_NUMBERS = 100
 MOST_CHANNELS = 256
 # Smallest number of members of a group of patches that are narrower than usual.
 FEWEST_MEMBERS = 30
+# Channels of which the same pixels are missing are modelled together as well if patches can be this wide, as
+# those of up to four channels can.
+NARROWEST_JOINT = 5
 # Smallest number of patches that a picture must have to be grouped.
 FEWEST_PATCHES = 16
 
@@ -50,6 +53,9 @@ class GroupPlan:
         Whether each channel of a group has a model of its own. Members are found on all channels in any case.
     next_sizes : tuple of pairs of int
         Sizes of the patches of the following rounds. They and `size` take turns.
+    joint_size : pair of int, optional
+        Size of patches whose channels are modelled together, if those of all others have models of their own.
+        It has its turn last.
     ahead : float
         How far ahead of the last picture a round begins, as a share of what the last round has changed.
     """
@@ -66,21 +72,26 @@ class GroupPlan:
     noise: float = 1e-4
     separate_channels: bool = False
     next_sizes: tuple[tuple[int, int], ...] = ()
+    joint_size: tuple[int, int] | None = None
     ahead: float = 0.0
 
-    def of_each_size(self) -> list[GroupPlan]:
+    def of_each_size(self, n_channels: int = 1) -> list[GroupPlan]:
         """Return a plan for each of the sizes that take turns."""
-        return [self._with_size(size) for size in (self.size, *self.next_sizes)]
+        plans = [self._with_size(size) for size in (self.size, *self.next_sizes)]
+        if self.joint_size is not None:
+            joint = self._with_size(self.joint_size, n_channels)
+            plans.append(replace(joint, separate_channels=False))
+        return plans
 
-    def _with_size(self, size: tuple[int, int]) -> GroupPlan:
+    def _with_size(self, size: tuple[int, int], n_together: int = 1) -> GroupPlan:
         # Reference patches overlap by half, so that each pixel is in several groups.
         stride = max(1, min(self.stride, (min(size) + 1) // 2))
-        share = size[0] * size[1] / (self.size[0] * self.size[1])
+        share = n_together * size[0] * size[1] / (self.size[0] * self.size[1])
         n_members = max(1, round(share * self.n_members))
-        return replace(self, size=size, stride=stride, n_members=n_members, next_sizes=())
+        return replace(self, size=size, stride=stride, n_members=n_members, next_sizes=(), joint_size=None)
 
 
-CLEAN = GroupPlan((10, 10), 5, 32, 1, 90, 1e-4, 10.0, 5, 8, next_sizes=((7, 7),), ahead=0.4)
+CLEAN = GroupPlan((10, 10), 5, 32, 1, 90, 1e-4, 10.0, 5, 12, next_sizes=((7, 7),), ahead=0.4)
 """For pictures whose observed pixels are taken as they are."""
 NOISY = GroupPlan((7, 7), 3, 32, 1, 40, 4e-5, 0.005, 3, 6)
 """For noisy pictures."""
@@ -91,7 +102,8 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
 
     Channels that are noisy, or of which different pixels are missing, tell something about one another and
     are modelled together. Clean channels of which the same pixels are missing have models of their own, of
-    wider patches.
+    wider patches. If there are up to four, they take turns with narrower patches whose channels are modelled
+    together.
 
     Parameters
     ----------
@@ -107,6 +119,8 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     >>> plans = plan_groups(np.ones((1, 99, 99, 1), bool), noisy=False).of_each_size()
     >>> [(plan.size, plan.stride, plan.n_members) for plan in plans]
     [((10, 10), 5, 90), ((7, 7), 4, 44)]
+    >>> [plan_groups(np.ones((1, 99, 99, n), bool), noisy=False).joint_size for n in (1, 3, 8)]
+    [None, (5, 5), None]
     >>> plan_groups(np.ones((1, 4, 4, 1), bool), noisy=True) is None
     True
     """
@@ -115,7 +129,7 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     if not noisy and n_channels > 1 and (observed == observed[..., :1]).all():
         plan = replace(plan, separate_channels=True)
     together = 1 if plan.separate_channels else n_channels
-    affordable = max(1, int((MOST_NUMBERS / together) ** 0.5))
+    affordable = _affordable_size(together)
     sizes = [
         (min(rows, affordable, height), min(columns, affordable, width))
         for rows, columns in (plan.size, *plan.next_sizes)
@@ -129,4 +143,12 @@ def plan_groups(observed: NDArray[np.bool_], *, noisy: bool) -> GroupPlan | None
     if not noisy:
         share = together * size[0] * size[1] / (plan.size[0] * plan.size[1])
         n_members = max(FEWEST_MEMBERS, round(share * n_members))
+    joint = _affordable_size(n_channels)
+    if plan.separate_channels and NARROWEST_JOINT <= joint <= min(size):
+        plan = replace(plan, joint_size=(joint, joint))
     return replace(plan, size=size, n_members=n_members, next_sizes=tuple(next_sizes))
+
+
+def _affordable_size(n_together: int) -> int:
+    """Return the largest width of patches of so many channels that are modelled together."""
+    return max(1, int((MOST_NUMBERS / n_together) ** 0.5))

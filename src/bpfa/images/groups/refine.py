@@ -21,7 +21,12 @@ from bpfa.images.groups.plan import GroupPlan
 from bpfa.images.groups.recorrupted import ADDED, can_be_checked, middle_of, recorrupted, trusted_weight
 from bpfa.images.groups.round import GroupedPicture, Grouping, Picture
 from bpfa.images.groups.turns import Turns, averaged
-from bpfa.images.groups.verdict import Verdict, combined_variance, variance_of_groups
+from bpfa.images.groups.verdict import (
+    Verdict,
+    combined_variance,
+    like_its_surroundings,
+    variance_of_groups,
+)
 from bpfa.prediction.groups import GroupBeliefs
 
 __all__ = ["Refined", "refine"]
@@ -145,7 +150,7 @@ class _Rounds:
         bar: ProgressBar,
     ) -> None:
         self.canvas, self.plan, self.noise, self.noisy, self.bar = canvas, plan, noise, noisy, bar
-        self.plans = plan.of_each_size()
+        self.plans = plan.of_each_size(canvas.values.shape[3])
         self.arguments = kernels, n_threads
         self.best: GroupedPicture | None = None
         self.last: Grouping | None = None
@@ -211,29 +216,32 @@ class _Rounds:
         pilot = Restored(restored.mean.astype(np.float32), restored.std.astype(np.float32), restored.informed)
         del restored
         turns = self.turns(visible, pilot)
-        recent: deque[GroupedPicture] = deque(maxlen=len(self.plans))
+        n_sizes = len(self.plans)
+        recent: deque[GroupedPicture] = deque(maxlen=n_sizes)
+        # What the last rounds up to the best one began with, and what was found since.
         states: list[Restored | GroupedPicture] = [pilot]
-        best, least = None, np.inf
-        for _ in range(self.plan.most_rounds):
+        best, least, n_done = None, np.inf, 0
+        # Sizes differ in what they gain, so that every size has a turn before the rounds end.
+        while n_done < self.plan.most_rounds and n_done - self.n_rounds < n_sizes:
             recent.append(self.next(turns))
+            n_done += 1
+            states = [*states[-(LAST_ROUNDS + n_sizes) :], recent[-1].without_variances()]
             found = averaged(recent)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
-            if best is not None and error > least * (1 - LEAST_GAIN):
-                break
-            best, least = found, error
-            states = [*states[-LAST_ROUNDS:], recent[-1].without_variances()]
-            self.n_rounds += 1
+            if best is None or error <= least * (1 - LEAST_GAIN):
+                best, least, self.n_rounds = found, error, n_done
         assert best is not None
         spread = np.square(pilot.std[hidden], dtype=float), best.mixture[hidden].astype(float)
         pictures = pilot.mean[hidden].astype(float), best.value[hidden].astype(float)
         verdict = judge(seen, *pictures, spread)
         if verdict.weight >= LEAST_WEIGHT:
-            self._repeat(states[0] if self.n_rounds > LAST_ROUNDS else dictionary, turns.beliefs)
+            n_last = min(LAST_ROUNDS, self.n_rounds)
+            before = states[self.n_rounds - n_last - n_done - 1] if self.n_rounds > n_last else dictionary
+            self._repeat(before, n_last, turns.beliefs)
         return verdict
 
-    def _repeat(self, start: Restored | GroupedPicture, beliefs: Sequence[GroupBeliefs]) -> None:
-        """Make the last rounds again, with all pixels and with what has been learned."""
-        n_last = min(LAST_ROUNDS, self.n_rounds)
+    def _repeat(self, start: Restored | GroupedPicture, n_last: int, beliefs: Sequence[GroupBeliefs]) -> None:
+        """Make the last rounds up to the best one again, with all pixels and with what has been learned."""
         turns = self.turns(self.canvas, start)
         turns.beliefs, turns.n_done = list(beliefs), self.n_rounds - n_last
         recent: deque[GroupedPicture] = deque(maxlen=len(self.plans))
@@ -270,7 +278,7 @@ def _combined(
     mean = dictionary.mean + verdict.weight * difference
     spread = variance_of_groups(best.variance, best.disagreement, noisy=noisy)
     variance = combined_variance(np.square(dictionary.std), spread, difference, verdict.weight, noisy=noisy)
-    std = np.sqrt(verdict.correction * variance)
+    std = np.sqrt(like_its_surroundings(variance) if noisy else verdict.correction * variance)
     informed = dictionary.informed
     restored = Restored(
         np.where(informed, mean, dictionary.mean), np.where(informed, std, dictionary.std), informed
