@@ -354,7 +354,7 @@ def test_colours_tell_something_about_the_lightness():
         inpaint(colour @ luma, missing, **QUICK),
     )
     truth = colour @ luma
-    assert bpfa.psnr(truth, together.image @ luma, missing) > bpfa.psnr(truth, alone.image, missing) + 0.1
+    assert bpfa.psnr(truth, together.image @ luma, missing) > bpfa.psnr(truth, alone.image, missing) + 0.15
 
 
 class ScriptedRounds(refine_module._Rounds):
