@@ -129,7 +129,7 @@ def middle(picture: Array, size: int) -> Array:
     array([[ 6,  7],
            [11, 12]])
     """
-    top, left = (max(0, (side - size) // 2) for side in picture.shape)
+    top, left = (max(0, (side - size) // 2) for side in picture.shape[:2])
     return picture[top : top + size, left : left + size]
 
 
