@@ -18,10 +18,10 @@ __all__ = ["Verdict", "best_weight", "combined_variance", "like_its_surroundings
 LEAST_DICTIONARY, LEAST_DICTIONARY_NOISY = 0.3, 0.1
 # The squared error of the mean of all estimates of a noisy pixel is this share of the variance that they
 # state, plus so many times the variance of the estimates themselves.
-STATED, DISAGREEMENT = 0.2, 6.0
+STATED, DISAGREEMENT = 0.25, 6.0
 # The share of the surroundings in the variance of a noisy pixel, the deviation in pixels of the Gaussian
 # window that they are, and the factor on the result.
-SURROUNDINGS_SHARE, SURROUNDINGS, NOISY_CORRECTION = 0.6, 32.0, 0.85
+SURROUNDINGS_SHARE, SURROUNDINGS, NOISY_CORRECTION = 0.6, 48.0, 0.9
 # Mean and standard deviation over pictures of the best weight of the groups.
 USUAL_WEIGHT, WEIGHT_SPREAD = 0.9, 0.2
 
@@ -93,7 +93,7 @@ def variance_of_groups(
     --------
     >>> stated, disagreement = np.array([1.0]), np.array([0.25])
     >>> [variance_of_groups(stated, disagreement, noisy=noisy).item() for noisy in (True, False)]
-    [1.7, 1.25]
+    [1.75, 1.25]
     """
     shares = (STATED, DISAGREEMENT) if noisy else (1.0, 1.0)
     expected: Array = shares[0] * stated.astype(float)
@@ -122,10 +122,12 @@ def like_its_surroundings(variance: Array) -> Array:
     """
     window = (0.0, SURROUNDINGS, SURROUNDINGS, 0.0)
     # In single precision, because the picture may be large.
-    mean: Array = gaussian_filter(variance, window, output=np.float32)
-    mean *= SURROUNDINGS_SHARE * NOISY_CORRECTION
-    mean += (1 - SURROUNDINGS_SHARE) * NOISY_CORRECTION * variance
-    return mean
+    found: Array = gaussian_filter(variance, window, output=np.float32)
+    found -= variance
+    found *= SURROUNDINGS_SHARE
+    found += variance
+    found *= NOISY_CORRECTION
+    return found
 
 
 def best_weight(seen: Array, dictionary: Array, groups: Array) -> float | None:
