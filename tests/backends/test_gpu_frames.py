@@ -11,6 +11,8 @@ from bpfa.backends.cuda.pictures import PatchSamples, restore_patches
 from bpfa.data.patches import PatchRows
 from bpfa.images import FrameRestorer, masks
 from bpfa.images import live as live_module
+from bpfa.images.frames import LONG_BURN_IN
+from bpfa.images.kept import PictureForm
 from bpfa.images.live import FrameResult
 from bpfa.images.restore import patch_algorithm
 
@@ -72,7 +74,8 @@ def test_a_frame_is_the_average_of_its_patches(model):
         np.testing.assert_array_equal(observed.reshape(SHAPE), ~result.missing)
         rows = PatchRows(values, observed, (8, 8), 1)
         samples = PatchSamples(2, 3, model.settings_.stream.child("restoration"))
-        expected = restore_patches(rows, model.posterior_, patch_algorithm(model, 8).local, samples)
+        algorithm = patch_algorithm(model, LONG_BURN_IN)
+        expected = restore_patches(rows, model.posterior_, algorithm.local, samples)
         form = live.form
         pixels = (expected.mean * form.scale + form.mean).reshape(SHAPE)
         where = result.missing
@@ -99,6 +102,38 @@ def test_the_results_of_the_ordinary_way(dtype, learn, ordinary, model):
         assert abs(difference) < 0.2
     assert ours.model.n_steps_ == theirs.model.n_steps_ == 120 + 4 * learn
     assert ours.model.posterior_.noise_std == pytest.approx(theirs.model.posterior_.noise_std, rel=0.02)
+
+
+def test_a_change_of_scene_as_in_the_ordinary_way(ordinary, model):
+    """Both begin anew in the units of the new scene, of which graphs that were recorded before must know."""
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    other = 40 + 9 * np.sign(np.sin(y / 3.0)) * np.sign(np.sin(x / 2.3))
+    ours, theirs = (make(model, device="cuda") for make in (FrameRestorer, ordinary))
+    for seed in range(14):
+        picture = scene() if seed < 5 else other
+        mine, theirs_too = (restorer.restore(picture, scan(seed)) for restorer in (ours, theirs))
+        assert ours.n_changes == theirs.n_changes == int(seed >= 5)
+        assert mine.model.n_steps_ == theirs_too.model.n_steps_
+    assert ours.model.n_steps_ == 8 * 64
+    forms = [PictureForm.of_model(restorer.model) for restorer in (ours, theirs)]
+    np.testing.assert_allclose(forms[0].mean, forms[1].mean)
+    np.testing.assert_array_equal(forms[0].mean, ours._live.device.mean.get())
+    scores = [psnr(picture, result.image, result.missing) for result in (mine, theirs_too)]
+    assert abs(scores[0] - scores[1]) < 0.5
+
+
+def test_a_new_start_that_is_not_taken_leaves_the_model_in_its_units(ordinary, model):
+    """Another part of the same scene, far away: the new model is tried, and the other one goes on."""
+    ours, theirs = (make(model, device="cuda") for make in (FrameRestorer, ordinary))
+    rng = np.random.default_rng(0)
+    scenes = [scene(), scene()[::-1] * 0.9 + rng.normal(size=SHAPE)]
+    for seed in range(6):
+        for restorer in (ours, theirs):
+            restorer.restore(scenes[seed >= 4], scan(seed))
+    assert ours.n_changes == theirs.n_changes
+    assert ours.model.n_steps_ == theirs.model.n_steps_
+    form = PictureForm.of_model(ours.model)
+    np.testing.assert_array_equal(form.mean, ours._live.device.mean.get())
 
 
 def test_the_first_steps_are_those_of_the_ordinary_way(ordinary, model):

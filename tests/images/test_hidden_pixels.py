@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bpfa.images import masks
 from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 
 
@@ -101,3 +102,11 @@ def test_a_picture_that_the_one_before_does_not_explain_is_another_scene(before,
     assert not hidden.shows_another_scene(hidden_at(first, 1), first)
     assert hidden.shows_another_scene(hidden_at(second, 2), second) == expected
     assert not hidden.shows_another_scene(hidden_at(second, 3), second)
+
+
+@pytest.mark.parametrize(("dose", "expected"), [(0.2, 0.03), (0.5, 600 / 2**15), (1.0, 0.01)])
+def test_no_more_pixels_of_small_frames_are_hidden_than_their_factor_needs(dose, expected):
+    """Three per cent of half of a small frame were twice as many as suffice, and cost 0.1 to 0.4 dB."""
+    missing = masks.random((256, 256), dose, seed=0).missing if dose < 1 else None
+    places = HiddenPixels(seed=0).choose(np.zeros((256, 256)), missing)
+    assert len(places) / (dose * 256**2) == pytest.approx(expected, rel=0.15)

@@ -22,10 +22,6 @@ class FrameForm(NamedTuple):
     restored: PatchRows
     """The patches that are restored."""
     dtype: np.dtype[Any]
-    mean: Array
-    """What is subtracted from the pixels of each channel."""
-    scale: Array
-    """What they are divided by after that."""
     keep_observed: bool
     """Whether observed pixels stay as they are."""
 
@@ -36,7 +32,7 @@ class FrameFacts(NamedTuple):
     n_observed: Array
     """Number of observed pixels of each channel."""
     mean: Array
-    """Their mean in units of the model, that is after `FrameForm.mean` and `FrameForm.scale`."""
+    """Their mean in units of the model, that is after the mean and the scale of `load`."""
     std: Array
     """Their standard deviation in these units."""
     n_infinite: int
@@ -71,7 +67,15 @@ class FrameDevice(Protocol):
     def workspace(self) -> Any:
         """The `Workspace` in which steps on these patches take place."""
 
-    def load(self, frame: Any, missing: NDArray[np.bool_] | None, hidden: NDArray[np.int64]) -> FrameFacts:
+    def load(
+        self,
+        frame: Any,
+        missing: NDArray[np.bool_] | None,
+        hidden: NDArray[np.int64],
+        *,
+        mean: Array,
+        scale: Array,
+    ) -> FrameFacts:
         """Copy a frame to the device, and wait until it is known whether it can be restored.
 
         Parameters
@@ -81,6 +85,8 @@ class FrameDevice(Protocol):
         missing : boolean array of this shape, or None
         hidden : array of int64
             Flat places of observed pixels that are hidden from the model, to tell how large its errors are.
+        mean, scale : array, shape (channels,)
+            What is subtracted from the pixels of each channel, and what they are divided by after that.
         """
 
     def place_posterior(self, posterior: GlobalPosterior) -> Any:

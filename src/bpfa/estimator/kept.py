@@ -7,17 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bpfa._support.threads import check_jobs, limited_threads, one_blas_thread
 from bpfa.backends.registry import check_device
 from bpfa.data import RowSource, ShuffledEpochs, StandardisedRows
 from bpfa.estimator.estimator import BPFA
 from bpfa.estimator.publishing import publish
+from bpfa.fitting.history import History
 from bpfa.fitting.limits import Limits
 from bpfa.fitting.plan import Plan, Standing
 from bpfa.fitting.run import Callback, Outcome, run
+from bpfa.inference.training import INITIALISERS
 from bpfa.model.posterior import GlobalPosterior
 
-__all__ = ["at_step", "continued", "on_device", "with_notes"]
+__all__ = ["anew", "at_step", "continued", "on_device", "with_notes"]
+
+# A feature has a place of its own in a new start unless the start itself expects more than this share of the
+# rows to use what is there.
+COMMON = 0.5
 
 
 def on_device(model: BPFA, device: str, *, n_jobs: int | None = None, verbose: int = 0) -> BPFA:
@@ -129,6 +137,60 @@ def at_step(model: BPFA, posterior: GlobalPosterior, n_steps: int) -> BPFA:
     """
     earlier = model._outcome
     return _copy(model, replace(earlier, posterior=posterior, last=None, n_steps=n_steps, best_step=n_steps))
+
+
+def anew(model: BPFA, rows: RowSource) -> BPFA:
+    """Return a model with the settings of another one that begins anew with other rows, and is at step 0.
+
+    It starts like a fit to these rows: all variance is noise, and features come into use as they explain
+    something. But features that the model uses take the places of as many others, at the length that those
+    have, since some of them will be of use again.
+
+    Parameters
+    ----------
+    model : BPFA
+        With sparse rows, and not fitted by the sampler.
+    rows : RowSource
+        With the columns of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bpfa.data import ArrayRows
+    >>> rng = np.random.default_rng(0)
+    >>> model = BPFA(2, max_steps=3, random_state=0).fit(rng.normal(size=(30, 4)))
+    >>> begun = anew(model, ArrayRows(rng.normal(size=(40, 4))))
+    >>> begun.n_steps_, continued(begun, ArrayRows(rng.normal(size=(40, 4))), 5).n_steps_
+    (0, 5)
+    """
+    earlier, settings, before = model._outcome, model.settings_, model.posterior_
+    assert isinstance(before, GlobalPosterior)
+    start = INITIALISERS[settings.init](
+        StandardisedRows(rows, earlier.scale.mean, earlier.scale.unit),
+        settings.n_features,
+        settings.priors,
+        seed=settings.stream,
+        features=settings.features,
+        weight_precision=settings.weight_precision,
+    )
+    places = np.flatnonzero(start.pi < COMMON)
+    # Those that most rows use, in the places at the end.
+    kept = np.argsort(-before.pi, kind="stable")[: min(before.n_active(), len(places))]
+    places = places[len(places) - len(kept) :]
+    means = before.features.mean[kept]
+    length = np.linalg.norm(means, axis=1, keepdims=True)
+    phi, chosen = np.zeros(start.features.shape), np.zeros(start.n_features, dtype=bool)
+    phi[places], chosen[places] = means / np.maximum(length, 1e-300), True
+    outcome = replace(
+        earlier,
+        posterior=replace(start, features=start.features.with_means(chosen, phi)),
+        last=None,
+        n_steps=0,
+        best_step=0,
+        history=History().arrays(),
+        n_rows_seen=rows.n_rows,
+    )
+    return _copy(model, outcome)
 
 
 def _copy(model: BPFA, outcome: Outcome) -> BPFA:

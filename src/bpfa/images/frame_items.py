@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bpfa.images.canvas import Canvas
+from bpfa.images.canvas import Canvas, axis_positions, missing_pixels
 from bpfa.images.defaults import default_patch_size
 
-__all__ = ["as_frame", "frame_and_mask", "options_of_first"]
+__all__ = ["as_frame", "frame_and_mask", "observed_share", "options_of_first"]
 
 # Widest patch of a frame if the user does not choose. The dictionary of a grey frame then fits into the fast
 # memory of a processor.
@@ -53,6 +53,34 @@ def as_frame(frame: Any) -> Any:
         return np.asarray(frame)
     except (TypeError, ValueError) as error:
         raise ValueError(f"frame: not an array of numbers ({error})") from error
+
+
+def observed_share(
+    frame: Any, mask: Any, *, channel_axis: int | None = None, stack_axis: int | None = None
+) -> float:
+    """Return the share of the pixels of a frame that is observed.
+
+    Parameters
+    ----------
+    frame : array
+        Where it is not a number, a pixel is missing, unless it is on a GPU: it is not copied for this.
+    mask : array-like or Scan, optional
+    channel_axis, stack_axis : int, optional
+        As in `inpaint`.
+
+    Examples
+    --------
+    >>> observed_share(np.array([[1.0, np.nan], [2.0, 3.0]]), [[True, False], [False, False]])
+    0.5
+    """
+    missing = np.zeros(frame.shape, dtype=bool)
+    if mask is not None:
+        missing |= missing_pixels(mask, frame.shape, axis_positions(frame.shape, channel_axis, stack_axis))
+    if isinstance(frame, np.ma.MaskedArray):
+        missing |= np.ma.getmaskarray(frame)
+    if isinstance(frame, np.ndarray) and frame.dtype.kind == "f":
+        missing |= np.isnan(np.asarray(frame))
+    return 1.0 - float(missing.mean())
 
 
 def options_of_first(frame: Any, mask: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -12,17 +12,21 @@ import numpy as np
 from bpfa._support.checks import Array, check_choice, check_integer, check_number
 from bpfa.backends.registry import backend_of, check_device
 from bpfa.estimator import BPFA
-from bpfa.images.frame_items import as_frame, frame_and_mask, options_of_first
+from bpfa.estimator.kept import continued
+from bpfa.images.canvas import Canvas
+from bpfa.images.defaults import FEW_OBSERVED
+from bpfa.images.frame_items import as_frame, frame_and_mask, observed_share, options_of_first
 from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
+from bpfa.images.new_scene import begun_with
 from bpfa.images.options import RestorationOptions
 from bpfa.images.partial_scans import PartialScans
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
-from bpfa.images.scene import FrameSteps, SceneWatch
+from bpfa.images.scene import LONGER, LONGER_IF_SMALL, SMALL, FrameSteps, NewStart, SceneWatch
 
 __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 
@@ -33,6 +37,9 @@ LEARN, FORGETTING = 8, 0.1
 # all its sweeps.
 CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
 CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
+# Sweeps before the first sample if few pixels are observed, so that there is time for them, or if they are a
+# large share of the frame. What a patch shows is then known so well that its chain takes longer to find it.
+LONG_BURN_IN = 12
 TASKS = {"inpaint": inpaint, "denoise": denoise}
 OUTPUTS = {"image": ("image",), "std": ("std",), "both": ("image", "std")}
 
@@ -42,10 +49,16 @@ class FrameRestorer(PartialScans):
 
     The first frame is restored as any picture, unless a model is given; its dictionary is kept. With every
     further frame the dictionary learns for a few steps, and forgets slowly, so that it follows a scene that
-    drifts. If the frame before says hardly anything about a frame, or if the features explain it clearly
-    worse or better than those before, the scene has changed, and there are three times as many steps with
-    each of the next ten frames. Groups of like patches take longer than a frame lasts, and are off unless
-    asked for.
+    drifts. Groups of like patches take longer than a frame lasts, and are off unless asked for.
+
+    If the frame before says hardly anything about a frame, or if the features explain it clearly worse or
+    better than those before, the scene has changed, and there are five times as many steps with each of the
+    next ten frames, or eight times as many if the first frame had at most 32,768 observed pixels. With the
+    first of the ten, a new model tries to begin: like a fit from nothing, with steps that become smaller, and
+    in the units of the new scene, but in part from the features in use. If it explains the frame better than
+    these features did, it takes the place of the model before, and `model.n_steps_` counts its steps.
+    Otherwise, as after a move to another part of the same specimen, the model before goes on. This frame
+    takes the longest.
 
     On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
     between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
@@ -63,7 +76,7 @@ class FrameRestorer(PartialScans):
     forgetting : float
         Least size of these steps: what was learned more than about 1 / forgetting steps ago is forgotten.
     follow_changes : bool
-        Whether there are more steps after a change of the scene.
+        Whether there are more steps after a change of the scene, and a new model if it explains it better.
     calibrate : bool
         Whether a few observed pixels of every frame, one in a hundred, are hidden from the model to find out
         how large its errors are. All standard deviations are multiplied by the factor that makes intervals of
@@ -76,7 +89,8 @@ class FrameRestorer(PartialScans):
         False leaves the arrays of results on the GPU, as arrays of CuPy.
     **options
         All further options are those of `inpaint`. Here, `refine` is None by default, there are fewer draws
-        and sweeps, and patches are at most 12 pixels wide unless `patch_size` says otherwise.
+        and sweeps, and patches are at most 12 pixels wide unless `patch_size` says otherwise. There are more
+        sweeps if the first frame has at most 32,768 observed pixels, or if they are at least a third of it.
 
     See Also
     --------
@@ -123,7 +137,8 @@ class FrameRestorer(PartialScans):
             form = PictureForm.of_model(model)
             form.check_options(checked)
             counts = form.stabiliser is not None
-        self._options = given
+        self._options, self._has_burn_in = given, "patch_burn_in" in options
+        self._burn_in = chains["patch_burn_in"]
         self._model = model
         self._live: LiveModel | None = None
         self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
@@ -174,7 +189,13 @@ class FrameRestorer(PartialScans):
         (24, 20)
         """
         began = time.perf_counter()
-        result = self._restored(frame, mask, self._watch.n_steps if self.follow_changes else self.learn)
+        following = self.follow_changes
+        result = self._restored(
+            frame,
+            mask,
+            self._watch.n_steps if following else self.learn,
+            self._watch.new_start if following else None,
+        )
         self.counts.restored(time.perf_counter() - began)
         return result
 
@@ -218,7 +239,9 @@ class FrameRestorer(PartialScans):
                 continue
             yield result
 
-    def _restored(self, frame: Any, mask: Any, n_steps: int, *, whole: bool = True) -> ImageResult:
+    def _restored(
+        self, frame: Any, mask: Any, n_steps: int, new_start: NewStart | None = None, *, whole: bool = True
+    ) -> ImageResult:
         """Restore a frame by the present model, or by a new one if there is none.
 
         A frame that cannot be restored changes nothing, and one that is not whole says nothing about others.
@@ -230,15 +253,27 @@ class FrameRestorer(PartialScans):
                 f"frame: {form[1]} of shape {form[0]}; expected {self._form[1]} of shape {self._form[0]}, as "
                 "the frames before"
             )
+        if self._form is None:
+            self._prepare(array, mask)
         if self._model is None:
             result = self._first(array, mask, whole=whole)
         else:
-            result = self._next(array, mask, n_steps, whole=whole)
+            result = self._next(array, mask, n_steps, new_start, whole=whole)
         self._form = form
         if self._live is None:
             for unwanted in {"image", "std"} - set(OUTPUTS[self.output]):
                 object.__setattr__(result, unwanted, None)
         return result
+
+    def _prepare(self, frame: Any, mask: Any) -> None:
+        """Choose the number of sweeps and steps that suit frames like the first one."""
+        axes = {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
+        share = observed_share(frame, mask, **axes)
+        small = share * frame.size <= SMALL
+        self._watch.longer = LONGER_IF_SMALL if small else LONGER
+        if not self._has_burn_in:
+            long = small or share >= FEW_OBSERVED
+            self._options["patch_burn_in"] = LONG_BURN_IN if long else self._burn_in
 
     def _first(self, frame: Any, mask: Any, *, whole: bool) -> ImageResult:
         """Fit a model to the first frame and restore it."""
@@ -252,18 +287,21 @@ class FrameRestorer(PartialScans):
         # corrected like those of all others.
         return self._next(frame, mask, 0, whole=whole)
 
-    def _next(self, frame: Any, mask: Any, n_steps: int, *, whole: bool) -> ImageResult:
+    def _next(
+        self, frame: Any, mask: Any, n_steps: int, new_start: NewStart | None = None, *, whole: bool
+    ) -> ImageResult:
         """Restore a frame by the present model after learning from it."""
         if self._live is None and self._form is None:
             self._live = self._on_device(frame)
         if self._live is None:
-            result, steps, hidden = self._next_picture(frame, mask, n_steps)
+            result, steps, hidden = self._next_picture(frame, mask, n_steps, new_start)
         else:
             result, steps, hidden = self._live.restore(
                 frame,
                 mask,
                 n_steps=n_steps,
                 least_step=self.forgetting,
+                new_start=new_start,
                 wanted=OUTPUTS[self.output],
                 to_host=self.to_host,
                 hidden=self._hidden,
@@ -297,23 +335,45 @@ class FrameRestorer(PartialScans):
         return np.empty(0) if hidden is None else hidden.errors
 
     def _next_picture(
-        self, frame: Any, mask: Any, n_steps: int
+        self, frame: Any, mask: Any, n_steps: int, new_start: NewStart | None
     ) -> tuple[ImageResult, FrameSteps, Hidden | None]:
         """Restore a frame like any other picture."""
         assert self._model is not None
-        before = self._model.posterior_.noise_std
         options: dict[str, Any] = self._kept_options()
-        options |= {"update": n_steps, "forgetting": self.forgetting if n_steps else 0.0}
-        options["model"] = self._model
+        before = self._model
+
+        def restore(frame: Any, mask: Any, **options: Any) -> ImageResult:
+            """Restore a frame of which some pixels may be hidden by the model that suits it."""
+            nonlocal before
+            found = None if new_start is None else self._begun_with(frame, mask, new_start)
+            if found is not None:
+                before, learned = found
+                return TASKS[self.task](frame, mask, model=learned, **options)
+            options |= {"update": n_steps, "forgetting": self.forgetting if n_steps else 0.0}
+            return TASKS[self.task](frame, mask, model=before, **options)
+
         if self._hidden is None:
-            result, hidden = TASKS[self.task](frame, mask, **options), None
+            result, hidden = restore(frame, mask, **options), None
         else:
-            result, hidden = self._hidden.restored(inpaint, frame, mask, options)
+            result, hidden = self._hidden.restored(restore, frame, mask, options)
         self._model = result.model
-        history = result.model.history_
-        first = len(history["step"]) - n_steps
-        noise = [before**2, *(history["noise_std"][first:] ** 2).tolist()]
-        return result, FrameSteps(noise, float(history["step_size"][first]) if n_steps else 0.0), hidden
+        return result, _steps_since(before, result.model), hidden
+
+    def _begun_with(self, frame: Any, mask: Any, new_start: NewStart) -> tuple[BPFA, BPFA] | None:
+        """Return a model that begins anew with a frame, before and after its steps, if that is better."""
+        assert self._model is not None
+        axes = {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
+        canvas = Canvas.of(frame, mask, **axes)
+        # A frame that the kept model would refuse is refused.
+        form = PictureForm.of_model(self._model)
+        form.canvas(canvas)
+        begun = begun_with(canvas, self._model)
+        if begun is None:
+            return None
+        form = PictureForm.of_model(begun)
+        rows = form.canvas(canvas).patches(form.patch_size)
+        learned = continued(begun, rows, new_start.n_steps, least_step=self.forgetting)
+        return (begun, learned) if new_start.accepts(_steps_since(begun, learned)) else None
 
     def _kept_options(self) -> Any:
         """Return the options that a kept model has not decided."""
@@ -330,3 +390,12 @@ class FrameRestorer(PartialScans):
                 "callbacks and noise of counts, or to_host=True"
             )
         return live
+
+
+def _steps_since(before: BPFA, after: BPFA) -> FrameSteps:
+    """Return what is known of the steps that have led from one model to another."""
+    n_steps = after.n_steps_ - before.n_steps_
+    first = len(after.history_["step"]) - n_steps
+    noise = [before.posterior_.noise_std**2, *(after.history_["noise_std"][first:] ** 2).tolist()]
+    unit = PictureForm.of_model(after).variance_of_unit
+    return FrameSteps([unit * variance for variance in noise], after.history_["step_size"][first:].tolist())

@@ -17,8 +17,9 @@ from bpfa.images.result import ImageResult
 __all__ = ["Hidden", "HiddenPixels"]
 
 # Share of the pixels that are hidden if they are observed; in small frames so many pixels, but at most this
-# share. Every hidden pixel is one that the model cannot use.
-SHARE, PIXELS, MOST = 0.01, 2000, 0.03
+# share. Every hidden pixel is one that the model cannot use: in small frames no more observed ones are hidden
+# than the last number, which suffices if it is above FEW.
+SHARE, PIXELS, MOST, MOST_OBSERVED = 0.01, 2000, 0.03, 600
 # Largest share that is hidden while a frame is restored once more, only to learn how large the errors are.
 MOST_AGAIN = 0.1
 # Intervals are right if this share of the errors is within so many standard deviations.
@@ -99,10 +100,10 @@ class HiddenPixels:
             About how many; at most a tenth of those that are observed. By default as many as can be spared.
         """
         n = values.size
-        n_drawn = int(n * min(MOST, max(SHARE, PIXELS / n)))
+        n_observed = max(n if missing is None else n - int(np.count_nonzero(missing)), 1)
+        n_drawn = int(n * max(SHARE, min(MOST, PIXELS / n, MOST_OBSERVED / n_observed)))
         if n_wanted is not None:
-            n_observed = n if missing is None else n - int(np.count_nonzero(missing))
-            n_drawn = int(n * min(MOST_AGAIN, n_wanted / max(n_observed, 1)))
+            n_drawn = int(n * min(MOST_AGAIN, n_wanted / n_observed))
         # Drawn from all pixels, because to list those that are observed takes long. So does a search for the
         # few places that are drawn twice, which do no harm.
         drawn = self._rng.integers(0, n, n_drawn)

@@ -136,6 +136,19 @@ class PictureForm:
             None if noise is None else Stabiliser(noise["kind"], **arrays),
         )
 
+    @property
+    def variance_of_unit(self) -> float:
+        """The variance, in units of the picture, of what has the variance 1 in units of the model.
+
+        It is that of stabilised pixels if there is a stabiliser, and the mean over channels.
+
+        Examples
+        --------
+        >>> PictureForm((3, 3), np.zeros(2), np.array([1.0, 3.0])).variance_of_unit
+        5.0
+        """
+        return float(np.mean(self.scale**2))
+
     def noted_in(self, model: BPFA) -> BPFA:
         """Return a copy of a model that remembers this form."""
         return with_notes(model, self.document())

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,14 @@ from bpfa.data.shuffle import batch_ids
 from bpfa.estimator import BPFA
 from bpfa.estimator.kept import at_step, on_device
 from bpfa.images import defaults
-from bpfa.images.canvas import axis_positions, missing_pixels, with_four_axes
+from bpfa.images.canvas import Canvas, axis_positions, missing_pixels, with_four_axes
 from bpfa.images.hidden_pixels import Hidden, HiddenPixels
 from bpfa.images.kept import PictureForm
+from bpfa.images.new_scene import begun_with
 from bpfa.images.options import RestorationOptions
 from bpfa.images.restore import patch_algorithm
 from bpfa.images.result import ImageResult
-from bpfa.images.scene import FrameSteps
+from bpfa.images.scene import FrameSteps, NewStart
 from bpfa.inference.svi import svi_step
 from bpfa.model.posterior import GlobalPosterior
 
@@ -67,9 +68,43 @@ class _Ahead:
         self._items, self._thread = items, ThreadPoolExecutor(1, thread_name_prefix="bpfa-batches")
         self._waiting = deque(self._thread.submit(next, items) for _ in range(AHEAD))
 
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
     def __next__(self) -> Any:
         self._waiting.append(self._thread.submit(next, self._items))
         return self._waiting.popleft().result()
+
+
+class _Loaded(NamedTuple):
+    """A frame as it is copied to the device."""
+
+    values: Any
+    """With four axes."""
+    missing: NDArray[np.bool_] | None
+    """With four axes."""
+    places: NDArray[np.int64]
+    """Flat places of hidden pixels."""
+
+    def canvas(self) -> Canvas:
+        """Return the frame without the hidden pixels, in its own units, in the memory of the host."""
+        values = self.values if isinstance(self.values, np.ndarray) else self.values.get()
+        missing = np.zeros(values.shape, dtype=bool) if self.missing is None else self.missing.copy()
+        missing.ravel()[self.places] = True
+        return Canvas.of(values, missing, channel_axis=3, stack_axis=0)
+
+
+class _Course(NamedTuple):
+    """A model on a device, and what its next steps need."""
+
+    start: BPFA
+    """The model that it began as."""
+    form: PictureForm
+    state: Any
+    n_steps: int
+    """Number of steps that have led to it."""
+    batches: Iterator[Any]
+    """Which patches its next steps learn from."""
 
 
 class LiveModel:
@@ -102,15 +137,24 @@ class LiveModel:
         *,
         keeps_observed: bool,
     ) -> None:
-        self.start, self.options, self.device, self.form = model, options, device, form
+        self.options, self.device, self.settings = options, device, model.settings_
         self.shape, self.axes, self.keeps_observed = shape, axes, keeps_observed
-        self.settings, self.n_steps = model.settings_, model.n_steps_
         self.algorithm = self.settings.make_algorithm(n_jobs=1)
+        self._course = self._course_of(model, form)
+        self._course = self._course._replace(batches=_Ahead(self._course.batches))
+
+    @property
+    def form(self) -> PictureForm:
+        """The form of the pictures that the present model is for."""
+        return self._course.form
+
+    def _course_of(self, model: BPFA, form: PictureForm) -> _Course:
+        """Return the course that begins with a model."""
         assert isinstance(model.posterior_, GlobalPosterior)
-        self.state: Any = device.place_posterior(replace(model.posterior_, n_rows=device.rows.n_rows))
-        self._batches = _Ahead(
-            batch_ids(device.rows.n_rows, self.settings.batch_size, self.settings.stream, self.n_steps + 1)
-        )
+        n_rows = self.device.rows.n_rows
+        state = self.device.place_posterior(replace(model.posterior_, n_rows=n_rows))
+        batches = batch_ids(n_rows, self.settings.batch_size, self.settings.stream, model.n_steps_ + 1)
+        return _Course(model, form, state, model.n_steps_, batches)
 
     @classmethod
     def of(
@@ -143,7 +187,7 @@ class LiveModel:
         stride = defaults.default_stride(form.patch_size) if options.stride is None else options.stride
         learned, restored = (PatchRows(nothing, anywhere, form.patch_size, n) for n in (1, stride))
         device = backend_of(model.settings_.device).frames(
-            FrameForm(learned, restored, frame.dtype, form.mean, form.scale, keeps_observed),
+            FrameForm(learned, restored, frame.dtype, keeps_observed),
             patch_algorithm(model, options.patch_burn_in),
             model.settings_.n_features,
             n_draws=options.n_draws,
@@ -161,6 +205,7 @@ class LiveModel:
         *,
         n_steps: int,
         least_step: float,
+        new_start: NewStart | None = None,
         wanted: tuple[str, ...] = ("image", "std"),
         to_host: bool = True,
         hidden: HiddenPixels | None = None,
@@ -173,6 +218,9 @@ class LiveModel:
         mask : array-like or Scan, optional
         n_steps : int
         least_step : float
+        new_start : NewStart, optional
+            How a new model tries to begin with this frame. If it takes the place of the present one, it has
+            made its own steps, and no others are made.
         wanted : tuple of str
             "image", "std" or both.
         to_host : bool
@@ -187,32 +235,60 @@ class LiveModel:
         found : Hidden or None
             The hidden pixels, if there are any.
         """
-        values, places = self._load(frame, mask, hidden)
-        state, summaries = self.state, [self.state.summary()]
+        loaded = self._loaded(frame, mask, hidden)
+        self._load(loaded, self.form)
+        found = None if new_start is None else self._begun_with(loaded, new_start, least_step)
+        if found is None:
+            if new_start is not None:
+                self._load(loaded, self.form)
+            course, summaries, sizes = self._learned(self._course, n_steps, least_step)
+        else:
+            course, summaries, sizes = found
+        arrays = self.device.restore(course.state, wanted, to_host=to_host)
+        if arrays.failed:
+            raise ValueError(f"the sums of step {arrays.failed} are not finite; the model stays as it was")
+        self._course = course
+        steps = _steps_of(summaries, sizes, course.form)
+        places, values, shown = loaded.places, loaded.values, None
+        if len(places):
+            scanned = values.reshape(-1)[places].astype(np.float64)
+            shown = Hidden(places, scanned, places % values.shape[3], arrays.errors)
+        return self._result(arrays), steps, shown
+
+    def _begun_with(
+        self, loaded: _Loaded, new_start: NewStart, least_step: float
+    ) -> tuple[_Course, list[Any], list[float]] | None:
+        """Return what `_learned` does of a model that begins anew with a frame, if it explains it better."""
+        begun = begun_with(loaded.canvas(), _model_of(self._course))
+        if begun is None:
+            return None
+        form = PictureForm.of_model(begun)
+        self._load(loaded, form)
+        course, summaries, sizes = self._learned(self._course_of(begun, form), new_start.n_steps, least_step)
+        if not new_start.accepts(_steps_of(summaries, sizes, form)):
+            return None
+        return course._replace(batches=_Ahead(course.batches)), summaries, sizes
+
+    def _learned(
+        self, course: _Course, n_steps: int, least_step: float
+    ) -> tuple[_Course, list[Any], list[float]]:
+        """Return the course after steps on the present frame, summaries of its states, and sizes of steps."""
+        state, summaries, sizes = course.state, [course.state.summary()], []
         schedule = replace(self.settings, least_step=least_step).schedule
-        for number in range(self.n_steps + 1, self.n_steps + n_steps + 1):
-            batch = self.device.rows.take(next(self._batches))
+        for number in range(course.n_steps + 1, course.n_steps + n_steps + 1):
+            batch = self.device.rows.take(next(course.batches))
+            sizes.append(schedule(number))
             state = svi_step(
                 state,
                 batch,
                 self.algorithm,
                 step=number,
-                rho=schedule(number),
+                rho=sizes[-1],
                 stream=self.settings.stream,
                 workspace=self.device.workspace,
             )
             summaries.append(state.summary())
-        arrays = self.device.restore(state, wanted, to_host=to_host)
-        if arrays.failed:
-            raise ValueError(f"the sums of step {arrays.failed} are not finite; the model stays as it was")
-        first_size = schedule(self.n_steps + 1)
-        self.state, self.n_steps = state, self.n_steps + n_steps
-        noise = [summary.noise_std**2 for summary in type(summaries[0]).read(summaries)]
-        found = None
-        if len(places):
-            scanned = values.reshape(-1)[places].astype(np.float64)
-            found = Hidden(places, scanned, places % values.shape[3], arrays.errors)
-        return self._result(arrays), FrameSteps(noise, first_size), found
+        return course._replace(state=state, n_steps=course.n_steps + n_steps), summaries, sizes
 
     def more_errors(self, frame: Any, mask: Any, hidden: HiddenPixels) -> Array:
         """Return errors of other pixels of the same frame, for which it is restored once more.
@@ -222,14 +298,14 @@ class LiveModel:
         frame, mask, hidden
             As in `restore`.
         """
-        self._load(frame, mask, hidden, hidden.n_wanted)
-        errors: Array = self.device.restore(self.state, ()).errors
+        self._load(self._loaded(frame, mask, hidden, hidden.n_wanted), self.form)
+        errors: Array = self.device.restore(self._course.state, ()).errors
         return errors
 
-    def _load(
+    def _loaded(
         self, frame: Any, mask: Any, hidden: HiddenPixels | None, n_wanted: int | None = None
-    ) -> tuple[Any, NDArray[np.int64]]:
-        """Copy a frame to the device; return it with four axes, and the places of hidden pixels."""
+    ) -> _Loaded:
+        """Return a frame with four axes, and choose the pixels to be hidden."""
         missing = None if mask is None else missing_pixels(mask, self.shape, self.axes)
         if isinstance(frame, np.ma.MaskedArray):
             masked = np.ma.getmaskarray(frame)
@@ -240,18 +316,19 @@ class LiveModel:
         # A frame that is on the device already is not copied to the host for this.
         if hidden is not None and isinstance(values, np.ndarray):
             places = hidden.choose(values, missing, n_wanted)
-        self._check(self.device.load(values, missing, places), places)
-        return values, places
+        return _Loaded(values, missing, places)
+
+    def _load(self, loaded: _Loaded, form: PictureForm) -> None:
+        """Copy a frame to the device, in the units of a form, and refuse it if it cannot be restored."""
+        facts = self.device.load(*loaded, mean=form.mean, scale=form.scale)
+        self._check(facts, loaded.places, form)
 
     def model(self) -> BPFA:
         """Return the present model, in the memory of the host and with the history before the frames."""
-        return self._model_of(self.state, self.n_steps)
-
-    def _model_of(self, state: Any, n_steps: int) -> BPFA:
-        return at_step(self.start, state.host(), n_steps)
+        return _model_of(self._course)
 
     def _result(self, arrays: FrameArrays) -> FrameResult:
-        state, n_steps = self.state, self.n_steps
+        course = self._course
         noise_std = np.sqrt(arrays.noise) * self.form.scale
         return FrameResult(
             image=self._in_shape(arrays.image),
@@ -259,7 +336,7 @@ class LiveModel:
             missing=self._in_shape(arrays.missing),
             from_prior=self._in_shape(arrays.from_prior),
             noise_std=noise_std if self.axes[3] is not None else float(noise_std[0]),
-            model=lambda: self._model_of(state, n_steps),
+            model=lambda: _model_of(course),
             patch_size=self.form.patch_size,
         )
 
@@ -272,7 +349,7 @@ class LiveModel:
         squeezed = array.reshape(sizes)
         return squeezed if kept == sorted(kept) else squeezed.transpose(np.argsort(kept))
 
-    def _check(self, facts: FrameFacts, hidden: NDArray[np.int64]) -> None:
+    def _check(self, facts: FrameFacts, hidden: NDArray[np.int64], form: PictureForm) -> None:
         """Refuse a frame that cannot be restored, in the words that are used for any picture."""
         for channel, n in enumerate(facts.n_observed):
             if n == 0 and not facts.n_infinite and not len(hidden):
@@ -292,4 +369,15 @@ class LiveModel:
             raise ValueError(
                 "mask: no pixel is missing; expected a mask or NaN, or `denoise` for a noisy image"
             )
-        self.form.check_units(facts.mean * self.form.scale + self.form.mean, facts.std * self.form.scale)
+        form.check_units(facts.mean * form.scale + form.mean, facts.std * form.scale)
+
+
+def _model_of(course: _Course) -> BPFA:
+    """Return the model of a course, in the memory of the host."""
+    return at_step(course.start, course.state.host(), course.n_steps)
+
+
+def _steps_of(summaries: list[Any], sizes: list[float], form: PictureForm) -> FrameSteps:
+    """Wait for the device and return what is known of some steps."""
+    read = type(summaries[0]).read(summaries)
+    return FrameSteps([form.variance_of_unit * summary.noise_std**2 for summary in read], sizes)

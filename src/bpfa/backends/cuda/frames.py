@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpfa._support.checks import Array
 from bpfa.backends.cuda.arrays import is_cuda_array
 from bpfa.backends.cuda.graphs import Recording, StepGraphs, copied_posterior
 from bpfa.backends.cuda.launch_shapes import MOSTLY_OBSERVED_SHARE, ROWS_OBSERVED
@@ -67,8 +68,10 @@ class CudaFrames:
             self.pixels, self.hidden = cupy.empty(shape, form.dtype), cupy.empty(shape, cupy.uint8)
             self.on_host = _page_locked(shape, form.dtype), _page_locked(shape, np.dtype(np.uint8))
             self.values, self.observed = cupy.empty(shape, cupy.float32), cupy.empty(shape, cupy.uint8)
-            self.mean, self.scale = cupy.asarray(form.mean, float), cupy.asarray(form.scale, float)
             self.n_channels = shape[3]
+            # Graphs of kernels keep the addresses of these.
+            self.mean, self.scale = cupy.empty(self.n_channels), cupy.empty(self.n_channels)
+            self._units: Any = None
             # Sums over the pixels of each channel, the number of infinite ones, and two counts over patches.
             self.facts = cupy.empty(3 * self.n_channels + 3)
             self.n_hidden = 0
@@ -103,7 +106,15 @@ class CudaFrames:
         """Copy a posterior to the device."""
         return DevicePosterior.of(posterior, self.device, self.real)
 
-    def load(self, frame: Any, missing: NDArray[np.bool_] | None, hidden: NDArray[np.int64]) -> FrameFacts:
+    def load(
+        self,
+        frame: Any,
+        missing: NDArray[np.bool_] | None,
+        hidden: NDArray[np.int64],
+        *,
+        mean: Array,
+        scale: Array,
+    ) -> FrameFacts:
         """Copy a frame to the device and return what is known of it.
 
         Parameters
@@ -111,9 +122,14 @@ class CudaFrames:
         frame : array, shape (slices, height, width, channels)
         missing : boolean array of this shape, or None
         hidden : array of int64
+        mean, scale : array, shape (channels,)
         """
         with on_device(self.device):
             cupy = cupy_module()
+            if self._units is None or self._units[0] is not mean or self._units[1] is not scale:
+                self.mean.set(np.asarray(mean, dtype=float))
+                self.scale.set(np.asarray(scale, dtype=float))
+                self._units = mean, scale
             if is_cuda_array(frame):
                 self.pixels[...] = cupy.asarray(frame)
             else:
