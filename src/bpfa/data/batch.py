@@ -135,7 +135,9 @@ class Batch:
         >>> Batch([[1.0, 2.0]]).without(np.array([[True, False]])).values
         array([[0., 2.]])
         """
-        return Batch(self.values, self.observed & ~hidden, self.ids)
+        values = self.values.copy()
+        values[hidden] = 0
+        return Batch.unchecked(values, self.observed & ~hidden, self.ids)
 
     def padded_to(self, n_columns: int) -> Batch:
         """Return the same rows with columns of observed zeros appended, up to this number of columns.
