@@ -136,7 +136,7 @@ class Batch:
         array([[0., 2.]])
         """
         values = self.values.copy()
-        values[hidden] = 0
+        np.copyto(values, 0, where=hidden)
         return Batch.unchecked(values, self.observed & ~hidden, self.ids)
 
     def padded_to(self, n_columns: int) -> Batch:

@@ -164,8 +164,7 @@ class FactorAnalysis:
         eigenvalues, self.directions = largest_eigenpairs(scaled, missing, n_factors, self.directions)
         self.common, shrinkage = true_factors(eigenvalues, self._columns_per_row)
         scores = scaled @ (self.directions * shrinkage)
-        # From here on, the memory of `scaled` serves for other arrays of its size. New memory would take as long
-        # as the arithmetic.
+        # From here on, the memory of `scaled` serves for other arrays of its size, as new memory takes time.
         total = np.square(self.filled, out=scaled).mean(axis=0) + missing * noise
         self.noise = np.maximum(total - noise * (self.directions**2 @ self.common), self.least_noise)
         prediction = np.matmul(scores, self.directions.T, out=scaled)

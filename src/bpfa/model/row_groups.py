@@ -100,6 +100,11 @@ class Queries:
     def __len__(self) -> int:
         return len(self.values)
 
+    @cached_property
+    def n_observed(self) -> NDArray[np.int64]:
+        """Number of observed entries of every row."""
+        return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
+
     def part(self, start: int, stop: int) -> Queries:
         """Return rows that follow one another."""
         return self.of_rows(slice(start, stop))
@@ -227,7 +232,7 @@ class StudentRows:
             The last three arguments of `student_log_density`.
         log_share : array, optional
         """
-        freedom = own_freedom[:, None] + queries.observed.sum(axis=1)
+        freedom = own_freedom[:, None] + queries.n_observed
         n_scored = (queries.scored & ~queries.observed & 1).sum(axis=1)
         log_density = student_log_density(freedom, n_scored, *sums)
         return cls(mean, square_scale, freedom, log_density, log_share)

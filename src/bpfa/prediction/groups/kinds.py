@@ -116,7 +116,7 @@ def _shares(kinds: RowKinds, rows: Queries, kernels: RowGroupKernels, n_threads:
     total = log_totals(density)
     shares = np.exp(density - total)
     shares = np.where(shares < LEAST_SHARE, 0.0, shares)
-    height = total.sum() / max(1, int(rows.observed.sum(dtype=np.int64)))
+    height = total.sum() / max(1, int(rows.n_observed.sum()))
     return shares / shares.sum(axis=0), float(height)
 
 
