@@ -194,3 +194,17 @@ def test_uniform_numbers_of_the_globals_are_those_of_the_definition(size):
     n = int(np.prod(size))
     expected = _uniform_of(_global_words(11, 2**33 + 3, 0, 0, -(-n // 4))).ravel()[:n].reshape(size)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 6, (3, 5), (0,)])
+def test_normal_numbers_of_the_globals_are_those_of_the_definition(size):
+    found = GlobalDraws(11, step=2**33 + 3).standard_normal(size)
+    n = int(np.prod(size))
+    expected = _uniform_of(_global_words(11, 2**33 + 3, 0, 0, -(-n // 4))).ravel()[:n].reshape(size)
+    np.testing.assert_array_equal(found, ndtri(expected))
+
+
+def test_a_gamma_number_is_the_first_of_an_array():
+    one, many = GlobalDraws(7, step=3), GlobalDraws(7, step=3)
+    for shape in (0.3, 2.0, np.nan):
+        np.testing.assert_array_equal(one.gamma(shape), many.standard_gamma(np.array([shape, 1.0]))[0])

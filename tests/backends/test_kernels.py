@@ -250,6 +250,15 @@ def test_no_gram_matrix_of_very_many_features(dtype):
     np.testing.assert_allclose(ours.x, theirs.x, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["MeanField", "SpikeSlab", "Gibbs"])
+def test_a_variance_that_all_columns_share_may_be_a_single_column(method):
+    view, batch, draws = sparse_problem(14, N=40, K=6, D=5)
+    view = view._replace(v=np.linspace(0.1, 0.6, 6)[:, None])
+    wide = view._replace(v=np.repeat(view.v, 5, axis=1))
+    one, many = (getattr(kernels, method)().sums(v, batch, draws) for v in (view, wide))
+    assert_same_sums(one, many, 0.0)
+
+
 def test_draws_for_other_rows_are_refused():
     view, batch, _ = sparse_problem(13, N=4, K=3, D=5)
     with pytest.raises(ValueError, match="draws: for 5 rows; expected 4"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from builders import random_batch, random_view
 
-from bpfa._support.gaussian import gaussian_draws, moved_precisions
+from bpfa._support.gaussian import gaussian_draws, moved_numbers, moved_precisions
 from bpfa._support.philox import Stream
 from bpfa._support.threads import limited_threads
 from bpfa.backends import cpu
@@ -41,7 +41,9 @@ def test_draws_and_steps_of_several_callers_do_not_mix():
         steps = [pool.submit(moved_precisions, P, P, keep=0.5, gain=2.0, diagonal=1.0) for _ in range(60)]
         for draw, step in zip(draws, steps, strict=True):
             np.testing.assert_array_equal(draw.result(), expected[0])
-            np.testing.assert_array_equal(step.result(), expected[1])
+            moved, finite = step.result()
+            np.testing.assert_array_equal(moved, expected[1][0])
+            assert finite
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3, 8])
@@ -51,6 +53,29 @@ def test_more_threads_than_processors_or_tasks(n_jobs):
     draws = Stream.from_seed(0).rows(few, step=1)
     one, many = (cpu.Gibbs(n_jobs=n).sums(VIEW, batch, draws) for n in (1, n_jobs))
     np.testing.assert_array_equal(many.S, one.S)
+
+
+def test_draws_are_those_of_the_definition():
+    """P_d^-1 h_d + L_d^-T noise_d for every column, with a matrix for each of them and with one for all."""
+    for matrices in (P, P[:1]):
+        found = gaussian_draws(matrices, H, NOISE)
+        for d in range(D):
+            L = np.linalg.cholesky(matrices[d % len(matrices)])
+            expected = np.linalg.solve(L @ L.T, H[:, d]) + np.linalg.solve(L.T, NOISE[:, d])
+            np.testing.assert_allclose(found[:, d], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_moves_say_whether_all_of_their_results_are_finite(bad):
+    spoilt = P.copy()
+    spoilt[3, 2, 1] = bad
+    for start, target in ((P, P), (P, spoilt), (spoilt, P)):
+        moved, finite = moved_precisions(start, target, keep=0.5, gain=2.0, diagonal=1.0)
+        np.testing.assert_array_equal(moved, 0.5 * start + 2.0 * target + np.eye(K))
+        assert finite == np.isfinite(moved).all()
+        numbers, finite = moved_numbers(start[3], target[3], keep=0.5, gain=2.0)
+        np.testing.assert_array_equal(numbers, 0.5 * start[3] + 2.0 * target[3])
+        assert finite == np.isfinite(numbers).all()
 
 
 def test_the_column_that_fails_is_named_whichever_thread_meets_it():

@@ -150,6 +150,16 @@ def test_precision_that_is_no_precision_is_refused():
         features.sampled(np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("name", ["n", "SSE", "XY", "XX"])
+def test_a_step_refuses_numbers_that_are_not_finite_or_not_positive(name):
+    posterior = random_posterior(np.random.default_rng(0), N, K, D, joint=True)
+    sums, g_o = sums_under(posterior, random_batch(np.random.default_rng(2), 5, D))
+    with pytest.raises(ValueError, match="expected"):
+        posterior.step(replace(sums, **{name: getattr(sums, name) * np.nan}), 0.5, g_o)
+    with pytest.raises(ValueError, match=r"[ab]: smallest|d=-"):
+        posterior.step(replace(sums, n=sums.n - 1e3, SSE=-1e9), 0.5, g_o)
+
+
 def test_a_step_leaves_the_old_posterior_alone(posterior):
     before = {name: np.copy(value) for name, value in natural(posterior).items()}
     sums, g_o = sums_under(posterior, random_batch(np.random.default_rng(2), 5, D))

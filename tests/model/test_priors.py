@@ -5,13 +5,22 @@ import pytest
 from scipy import stats
 
 from bpfa import Priors, draw_data
-from bpfa.model.priors import log_gamma_draw
+from bpfa._support.philox import GlobalDraws
+from bpfa.model.priors import log_gamma_draw, log_odds_draw
 
 
 @pytest.mark.parametrize("shape", [1e-3, 0.3, 1.0, 20.0])
 def test_log_gamma_draws(shape):
     draws = log_gamma_draw(np.full(20_000, shape), np.random.default_rng(0))
     assert stats.kstest(draws, stats.loggamma(shape).cdf).pvalue > 0.01
+
+
+def test_log_odds_are_the_same_numbers_in_one_call_and_in_four():
+    a, b = np.random.default_rng(0).gamma(0.5, size=(2, 300))
+    together, apart = GlobalDraws(2**63 + 5, step=2**32 + 7), GlobalDraws(2**63 + 5, step=2**32 + 7)
+    found = log_odds_draw(a, b, together)
+    np.testing.assert_array_equal(found, log_gamma_draw(a, apart) - log_gamma_draw(b, apart))
+    assert together.n_calls == apart.n_calls == 4
 
 
 def test_beta_prior():

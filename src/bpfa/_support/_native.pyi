@@ -11,6 +11,16 @@ def gamma_draws(
     shape: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None: ...
+def normal_draws(ndtri: object, key: int, call: int, step: int, out: NDArray[np.float64]) -> None: ...
+def gamma_number(ndtri: object, key: int, call: int, step: int, shape: float) -> float: ...
+def log_gamma_parts(
+    ndtri: object,
+    key: int,
+    call: int,
+    step: int,
+    shape: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None: ...
 def thread_count(asked: int) -> int: ...
 def gaussian_draws(
     potrf: object,
@@ -29,5 +39,12 @@ def move_precisions(
     diagonal: float,
     out: NDArray[np.float64],
     n_threads: int,
-) -> None: ...
+) -> bool: ...
+def move_numbers(
+    from_: NDArray[np.float64],
+    add: NDArray[np.float64],
+    keep: float,
+    gain: float,
+    out: NDArray[np.float64],
+) -> bool: ...
 def set_allocator(mapped_from: int, trimmed_from: int) -> None: ...

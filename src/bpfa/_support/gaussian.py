@@ -12,7 +12,7 @@ from bpfa._support import _native
 from bpfa._support.checks import Array
 from bpfa._support.threads import one_blas_thread
 
-__all__ = ["gaussian_draws", "moved_precisions"]
+__all__ = ["gaussian_draws", "moved_numbers", "moved_precisions"]
 
 # BLAS libraries use one thread for matrices of at most this size, for which more would not pay.
 ALWAYS_ONE_THREAD = 32
@@ -37,7 +37,7 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
     array([[0.25, 0.25, 0.25],
            [0.25, 0.25, 0.25]])
     """
-    columns = np.empty(h.shape[::-1])
+    out = np.empty(h.shape)
     # The compiled loop over columns has threads of its own; LAPACK must not start more in each of them. For
     # small matrices it starts none, and telling it not to would take longer than the draws.
     with one_blas_thread() if len(h) > ALWAYS_ONE_THREAD else nullcontext():
@@ -45,18 +45,18 @@ def gaussian_draws(P: Array, h: Array, noise: Array) -> Array:
             _POTRF,
             _TRSV,
             np.ascontiguousarray(P),
-            np.ascontiguousarray(h.T),
-            np.ascontiguousarray(noise.T),
-            columns,
+            np.ascontiguousarray(h),
+            np.ascontiguousarray(noise),
+            out,
             0,
         )
     if bad >= 0:
         raise ValueError(f"P: the matrix of column {bad} is not positive definite")
-    return np.ascontiguousarray(columns.T)
+    return out
 
 
-def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: float) -> Array:
-    """Return keep P_d + gain XX_d + diagonal I for every column d.
+def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: float) -> tuple[Array, bool]:
+    """Return keep P_d + gain XX_d + diagonal I for every column d, and whether all numbers in it are finite.
 
     The matrices may be larger than any cache of the processor. NumPy would pass over that memory once for
     every operation, which would take longer than the rest of a step with joint features; this function passes
@@ -71,11 +71,31 @@ def moved_precisions(P: Array, XX: Array, keep: float, gain: float, diagonal: fl
     Examples
     --------
     >>> moved_precisions(np.eye(2)[None], np.ones((1, 2, 2)), keep=0.5, gain=2.0, diagonal=10.0)
-    array([[[12.5,  2. ],
-            [ 2. , 12.5]]])
+    (array([[[12.5,  2. ],
+            [ 2. , 12.5]]]), True)
     """
     out = np.empty(max(P.shape, XX.shape))
-    _native.move_precisions(
+    finite = _native.move_precisions(
         np.ascontiguousarray(P), np.ascontiguousarray(XX), float(keep), float(gain), float(diagonal), out, 0
     )
-    return out
+    return out, finite
+
+
+def moved_numbers(start: Array, target: Array, keep: float, gain: float) -> tuple[Array, bool]:
+    """Return keep start + gain target, and whether all numbers in it are finite.
+
+    Parameters
+    ----------
+    start, target : array, two-dimensional
+    keep, gain : float
+
+    Examples
+    --------
+    >>> moved_numbers(np.ones((1, 2)), np.array([[2.0, np.inf]]), keep=0.5, gain=1.0)
+    (array([[2.5, inf]]), False)
+    """
+    out = np.empty(start.shape)
+    finite = _native.move_numbers(
+        np.ascontiguousarray(start), np.ascontiguousarray(target), float(keep), float(gain), out
+    )
+    return out, finite

@@ -168,7 +168,8 @@ class GlobalDraws:
 
     def standard_normal(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
         """Return standard normal numbers."""
-        normals: NDArray[np.float64] = ndtri(self._uniform(size))
+        normals = np.empty(size)
+        _native.normal_draws(_NDTRI, *self._next_call(), normals.reshape(-1))
         return normals
 
     def standard_exponential(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
@@ -182,13 +183,26 @@ class GlobalDraws:
         _native.gamma_draws(_NDTRI, *self._next_call(), shapes.reshape(-1), draws.reshape(-1))
         return draws
 
+    def log_gamma(self, shapes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the logarithms of gamma numbers, for rows of shape parameters.
+
+        Every row takes the numbers of a call of `standard_gamma` and of one of `standard_exponential`, as
+        `bpfa.model.priors.log_gamma_draw` does.
+        """
+        numbers = np.empty((2, *shapes.shape))
+        _native.log_gamma_parts(_NDTRI, self.key, self.n_calls, self.step & 0xFFFFFFFF, shapes, numbers)
+        self.n_calls += 2 * len(shapes)
+        np.log(numbers, out=numbers)
+        logs: NDArray[np.float64] = numbers[0] + numbers[1] / shapes
+        return logs
+
     def integers(self, high: int) -> int:
         """Return an integer from 0 to high - 1."""
         return int(self._uniform(1)[0] * high)
 
     def gamma(self, shape: float) -> float:
         """Return a gamma number of scale 1 with this shape parameter."""
-        return float(self.standard_gamma(np.array([shape]))[0])
+        return _native.gamma_number(_NDTRI, *self._next_call(), shape)
 
     def _uniform(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
         numbers = np.empty(size)

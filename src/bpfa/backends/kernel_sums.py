@@ -55,12 +55,14 @@ def sums_from_totals(
     """
     gibbs = method in (GIBBS, GIBBS_TWO_STEP)
     n, all_zw2 = n / n_samples, float(total_zw2.sum()) / n_samples
-    T = (total_zw2[:, None] if zw2 is None else zw2) / n_samples
-    X2 = T
-    if not gibbs:
-        assert x2 is not None
-        X2 = x2
     W2 = w2 if method == MEAN_FIELD else all_zw2 + (n_rows * view.n_features - float(n.sum())) / view.g_w
+    if xx is not None and gibbs and not view.v.any():
+        # Where everything is sampled, no variance adds to the squared residual.
+        xx /= n_samples
+        return JointSums(n_rows, n, W2, all_zw2, n_observed, rr / n_samples, XX=xx, XY=xd / n_samples)
+    T = (total_zw2[:, None] if zw2 is None else zw2) / n_samples
+    X2 = T if gibbs else x2
+    assert X2 is not None
     SSE = squared_error(view, rr / n_samples, T, X2)
     shared = (n_rows, n, W2, all_zw2, n_observed, SSE)
     if xx is None:

@@ -40,6 +40,8 @@ class Batch:
     """Zero at missing entries, so that sums over rows need no mask."""
     observed: NDArray[np.bool_]
     ids: NDArray[np.int64]
+    n_observed: int
+    """Number of observed entries."""
     complete: bool
     """Whether every entry is observed."""
 
@@ -55,7 +57,7 @@ class Batch:
         if observed is None:
             observed = ~np.isnan(values)
         self.observed = check_mask("observed", observed, values.shape)
-        self.complete = bool(self.observed.all())
+        self._count()
         self.values = values if self.complete else np.where(self.observed, values, values.dtype.type(0))
         ids = np.arange(len(values)) if ids is None else np.asarray(ids)
         fits = ids.shape == (len(values),) and ids.dtype.kind in "iu"
@@ -98,8 +100,12 @@ class Batch:
         """
         batch = cls.__new__(cls)
         batch.values, batch.observed, batch.ids = values, observed, ids
-        batch.complete = bool(observed.all())
+        batch._count()
         return batch
+
+    def _count(self) -> None:
+        self.n_observed = int(np.count_nonzero(self.observed))
+        self.complete = self.n_observed == self.observed.size
 
     def __len__(self) -> int:
         return len(self.values)
@@ -129,7 +135,9 @@ class Batch:
         >>> Batch([[1.0, 2.0]]).without(np.array([[True, False]])).values
         array([[0., 2.]])
         """
-        return Batch(self.values, self.observed & ~hidden, self.ids)
+        values = self.values.copy()
+        np.copyto(values, 0, where=hidden)
+        return Batch.unchecked(values, self.observed & ~hidden, self.ids)
 
     def padded_to(self, n_columns: int) -> Batch:
         """Return the same rows with columns of observed zeros appended, up to this number of columns.

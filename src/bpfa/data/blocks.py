@@ -16,7 +16,7 @@ __all__ = ["sequential"]
 BLOCK_ENTRIES = 2**20
 
 Piece = tuple[Array, NDArray[np.bool_], NDArray[np.int64]]
-"""Of some rows, the values, which of them are observed, and the ids: a batch that was not checked yet."""
+"""The values of a batch, which of them are observed, and the ids."""
 
 
 def sequential(rows: Rows, block_rows: int | None = None) -> Iterator[Batch]:
@@ -82,4 +82,8 @@ def cut_into_batches(pieces: Iterable[Piece], sizes: Iterable[int]) -> Iterator[
                 (piece[0][start:stop].copy(), piece[1][start:stop].copy(), piece[2][start:stop].copy())
             )
             size, start = size - (stop - start), stop
-        yield Batch(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        whole = parts[0]
+        if len(parts) > 1:
+            values, observed, ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            whole = values, observed, ids
+        yield Batch.unchecked(*whole)

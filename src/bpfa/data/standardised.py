@@ -57,4 +57,7 @@ class StandardisedRows(MappedRows):
             for start in range(0, len(values), step):
                 block = slice(start, start + step)
                 values[block] = (batch.values[block] - self.mean) / self.scale
-        return Batch(values, batch.observed, batch.ids)
+                np.copyto(values[block], 0, where=~batch.observed[block])
+        if not np.isfinite(values).all():
+            return Batch(values, batch.observed, batch.ids)  # raises an error that names the entry
+        return Batch.unchecked(values, batch.observed, batch.ids)

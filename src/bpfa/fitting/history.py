@@ -77,8 +77,8 @@ class History:
             np.nan if score is None else score.log_likelihood,
             np.nan if score is None else score.mse,
         )
-        for name, value in zip(self.COLUMNS, record, strict=True):
-            self._lists[name].append(value)
+        for values, value in zip(self._lists.values(), record, strict=True):
+            values.append(value)
         if len(self._unread) >= MAX_UNREAD:
             _ = self.lists
 

@@ -192,7 +192,7 @@ class _Training:
                 for progress in training:
                     self.step, self.state = progress.step, progress.state
                     revised = self._scores_are_due(progress.step) and self._revise()
-                    yield progress._replace(state=self.state)
+                    yield progress._replace(state=self.state) if revised else progress
                     if revised:
                         break
             if not revised:

@@ -163,8 +163,12 @@ class FactorAnalysis:
         missing = 1 - self.n_observed / len(scaled)
         eigenvalues, self.directions = largest_eigenpairs(scaled, missing, n_factors, self.directions)
         self.common, shrinkage = true_factors(eigenvalues, self._columns_per_row)
-        total = (self.filled**2).mean(axis=0) + missing * noise
+        scores = scaled @ (self.directions * shrinkage)
+        # From here on, the memory of `scaled` serves for other arrays of its size, as new memory takes time.
+        total = np.square(self.filled, out=scaled).mean(axis=0) + missing * noise
         self.noise = np.maximum(total - noise * (self.directions**2 @ self.common), self.least_noise)
-        prediction = (scaled @ (self.directions * shrinkage)) @ self.directions.T * unit
-        self.filled = np.where(self.observed, self.values, prediction)
+        prediction = np.matmul(scores, self.directions.T, out=scaled)
+        prediction *= unit
+        np.copyto(prediction, self.values, where=self.observed)
+        self.filled = prediction
         return float((np.abs(self.noise - noise) / noise).max())

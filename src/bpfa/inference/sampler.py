@@ -19,7 +19,7 @@ from bpfa.inference.progress import NonFiniteError, Progress, step_numbers
 from bpfa.model.features import FEATURES, JointFeatures
 from bpfa.model.local import LocalState
 from bpfa.model.posterior import WEIGHT_PRECISIONS, Posterior
-from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.priors import Priors, log_odds_draw
 from bpfa.model.summary import Summary
 from bpfa.model.sums import JointSums
 from bpfa.model.view import GlobalView
@@ -182,7 +182,7 @@ class GibbsSampler:
         g_o = rng.gamma(priors.c0 + self.batch.observed.sum() / 2) / (priors.d0 + (residual**2).sum() / 2)
         n = z.sum(axis=0)
         a0, b0 = priors.beta(n_features)
-        logit = log_gamma_draw(a0 + n, rng) - log_gamma_draw(b0 + n_rows - n, rng)
+        logit = log_odds_draw(a0 + n, b0 + n_rows - n, rng)
         n_weights, squares = float(n.sum()), float((x**2).sum())
         if self.weight_precision == "all" and n_weights < z.size:
             # Given the rest, the idle weights are N(0, 1/g_w), and only the sum of their squares is needed.

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from bpfa._support.checks import Array, check_array, check_instance
-from bpfa._support.gaussian import gaussian_draws, moved_precisions
+from bpfa._support.gaussian import gaussian_draws, moved_numbers, moved_precisions
 from bpfa._support.philox import GlobalDraws
 from bpfa.model.sums import JointSums, LocalSums, Sums
 
@@ -201,8 +201,17 @@ class JointFeatures:
         # Not by way of `target`: P may be large, and is moved in one pass over it.
         check_instance("sums", sums, JointSums)
         assert isinstance(sums, JointSums)
-        P = moved_precisions(self.P, sums.XX, keep=1 - rho, gain=rho * scale, diagonal=rho * self.shape[1])
-        return replace(self, P=P, h=(1 - rho) * self.h + rho * scale * sums.XY)
+        keep, gain = 1 - rho, rho * scale
+        P, P_is_finite = moved_precisions(self.P, sums.XX, keep, gain, diagonal=rho * self.shape[1])
+        h, h_is_finite = moved_numbers(self.h, sums.XY, keep, gain)
+        # The constructor would look at all numbers once more; it is left to say what is wrong with them.
+        return self._unchecked(P, h) if P_is_finite and h_is_finite else type(self)(P, h)
+
+    @classmethod
+    def _unchecked(cls, P: Array, h: Array) -> Self:
+        features = object.__new__(cls)
+        features.__dict__.update(P=P, h=h)
+        return features
 
     def with_means(self, chosen: Array, phi: Array) -> Self:
         """Return the features with the means `phi` where chosen.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import digamma
 
 from bpfa._support.checks import Array, check_array, check_choice, check_instance, check_integer, check_number
+from bpfa._support.gaussian import moved_numbers
 from bpfa._support.philox import GlobalDraws
 from bpfa.model.features import FactorisedFeatures, JointFeatures
-from bpfa.model.priors import Priors, log_gamma_draw
+from bpfa.model.priors import Priors, log_odds_draw
 from bpfa.model.summary import ReadableSummary, Summary
 from bpfa.model.sums import Sums
 from bpfa.model.view import GlobalView
@@ -238,7 +240,7 @@ class GlobalPosterior(Posterior):
         True
         """
         used = self.a - self.priors.beta(self.n_features)[0]
-        return int((used > max(1.0, share * self.n_rows)).sum())
+        return int(np.count_nonzero(used > max(1.0, share * self.n_rows)))
 
     def host(self) -> GlobalPosterior:
         """Return this posterior, which is in the memory of the host."""
@@ -285,8 +287,7 @@ class GlobalPosterior(Posterior):
         return GlobalView(
             phi=self.features.sampled(rng),
             v=np.zeros((self.n_features, 1)),
-            # log pi - log(1 - pi) of a beta draw is the difference of two log gamma draws.
-            logit=log_gamma_draw(self.a, rng) - log_gamma_draw(self.b, rng),
+            logit=log_odds_draw(self.a, self.b, rng),
             g_o=rng.gamma(self.c) / self.d,
             g_w=rng.gamma(self.e) / self.f,
         )
@@ -322,11 +323,12 @@ class GlobalPosterior(Posterior):
         >>> bool((posterior.target(sums, view.g_o).pi > 0.9).all())
         True
         """
-        numbers = self._target_except_features(sums)
-        return replace(self, **numbers, features=self.features.target(sums, self.n_rows / sums.n_rows * g_o))
+        ab, numbers = self._target_except_features(sums)
+        features = self.features.target(sums, self.n_rows / sums.n_rows * g_o)
+        return replace(self, a=ab[0], b=ab[1], **numbers, features=features)
 
-    def _target_except_features(self, sums: Sums) -> dict[str, Any]:
-        """Return the target of all parameters except those of the features, which may be large."""
+    def _target_except_features(self, sums: Sums) -> tuple[Array, dict[str, Any]]:
+        """Return the targets of a and b, and of c to f."""
         if sums.n_rows < 1:
             raise ValueError(f"sums: of {sums.n_rows} rows; expected a batch of at least one row")
         if len(sums.n) != self.n_features:
@@ -334,12 +336,10 @@ class GlobalPosterior(Posterior):
         s, priors = self.n_rows / sums.n_rows, self.priors
         a0, b0 = priors.beta(self.n_features)
         if self.weight_precision == "active":
-            n_weights, squares = sums.n.sum(), sums.ZW2
+            n_weights, squares = float(sums.n.sum()), sums.ZW2
         else:
             n_weights, squares = sums.n_rows * self.n_features, sums.W2
-        return {
-            "a": a0 + s * sums.n,
-            "b": b0 + s * (sums.n_rows - sums.n),
+        return np.array([a0 + s * sums.n, b0 + s * (sums.n_rows - sums.n)]), {
             "c": priors.c0 + s * sums.O / 2,
             "d": priors.d0 + s * sums.SSE / 2,
             "e": priors.e0 + s * n_weights / 2,
@@ -382,7 +382,14 @@ class GlobalPosterior(Posterior):
         True
         """
         rho = check_number("rho", rho, low=0.0, high=1.0)
-        target = self._target_except_features(sums)
-        moved = {name: (1 - rho) * getattr(self, name) + rho * new for name, new in target.items()}
+        target_ab, target = self._target_except_features(sums)
         features = self.features.step(sums, self.n_rows / sums.n_rows * g_o, rho)
-        return replace(self, **moved, features=features)
+        ab, finite = moved_numbers(np.array([self.a, self.b]), target_ab, 1 - rho, rho)
+        numbers = {name: (1 - rho) * getattr(self, name) + rho * new for name, new in target.items()}
+        changed = {"a": ab[0], "b": ab[1], **numbers, "features": features}
+        if not (finite and ab.min() > 0 and all(x > 0 and isfinite(x) for x in numbers.values())):
+            return replace(self, **changed)  # raises an error that says what is wrong
+        # The constructor would check everything once more, which takes longer than a small step.
+        moved = object.__new__(type(self))
+        moved.__dict__.update(self.__dict__, **changed)
+        return moved

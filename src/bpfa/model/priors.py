@@ -10,7 +10,7 @@ import numpy as np
 from bpfa._support.checks import Array, check_instance, check_integer, check_number
 from bpfa._support.philox import GlobalDraws, Stream
 
-__all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw"]
+__all__ = ["Priors", "Synthetic", "as_priors", "draw_data", "log_gamma_draw", "log_odds_draw"]
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,32 @@ def log_gamma_draw(shape: Array, rng: np.random.Generator | GlobalDraws) -> Arra
     boosted = np.log(rng.standard_gamma(np.asarray(shape) + 1.0))
     draw: Array = boosted - rng.standard_exponential(np.shape(shape)) / shape
     return draw
+
+
+def log_odds_draw(a: Array, b: Array, rng: np.random.Generator | GlobalDraws) -> Array:
+    """Return log pi - log(1 - pi) of draws pi from Beta(a, b).
+
+    It is the difference of the logarithms of two gamma draws.
+
+    Parameters
+    ----------
+    a, b : array, shape (K,)
+    rng : Generator or GlobalDraws
+
+    Examples
+    --------
+    >>> from bpfa._support.philox import Stream
+    >>> draws = log_odds_draw(np.array([1e9]), np.array([3e9]), Stream.from_seed(0).globals(step=1))
+    >>> np.exp(draws).round(2)
+    array([0.33])
+    """
+    if isinstance(rng, GlobalDraws):
+        # The same numbers, in fewer calls.
+        log_a, log_b = rng.log_gamma(np.array([a, b]))
+    else:
+        log_a, log_b = log_gamma_draw(a, rng), log_gamma_draw(b, rng)
+    difference: Array = log_a - log_b
+    return difference
 
 
 def draw_data(

@@ -89,7 +89,7 @@ class MissingPredictor:
             if not len(open_rows):
                 break
             left, found = left[open_rows], found.chosen(open_rows)
-            keyed = Batch(keyed.values[open_rows], keyed.observed[open_rows], keyed.ids[open_rows])
+            keyed = Batch.unchecked(keyed.values[open_rows], keyed.observed[open_rows], keyed.ids[open_rows])
         return Prediction(mean, np.sqrt(variance))
 
     def _add_draws(self, found: MissingEntries, views: Sequence[GlobalView], batch: Batch) -> None:

@@ -62,7 +62,7 @@ def keyed_by_content(batch: Batch) -> Batch:
     for bits in values.view(np.uint64).T:
         ids = mixed(ids, bits)
     # Row ids have 40 bits.
-    return Batch(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
+    return Batch.unchecked(batch.values, batch.observed, (ids >> np.uint64(24)).astype(np.int64))
 
 
 def feature_means(posterior: Posterior) -> Array:

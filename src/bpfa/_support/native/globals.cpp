@@ -48,8 +48,26 @@ void uniform_draws(const CallKey& key, std::int64_t n, double* out) {
   }
 }
 
+void normal_draws(Ndtri* ndtri, const CallKey& key, std::int64_t n, double* out) {
+  uniform_draws(key, n, out);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = ndtri(out[i], 0);
+}
+
 void gamma_draws(Ndtri* ndtri, const CallKey& key, std::int64_t n, const double* shape, double* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = gamma_draw(ndtri, key, static_cast<std::uint32_t>(i), shape[i]);
+}
+
+double gamma_number(Ndtri* ndtri, const CallKey& key, double shape) { return gamma_draw(ndtri, key, 0, shape); }
+
+void log_gamma_parts(Ndtri* ndtri, CallKey key, std::int64_t n_rows, std::int64_t n, const double* shape,
+                     double* boosted, double* uniform) {
+  for (std::int64_t row = 0; row < n_rows; ++row, shape += n, boosted += n, uniform += n) {
+    for (std::int64_t i = 0; i < n; ++i)
+      boosted[i] = gamma_draw(ndtri, key, static_cast<std::uint32_t>(i), shape[i] + 1);
+    ++key.call;
+    uniform_draws(key, n, uniform);
+    ++key.call;
+  }
 }
 
 }  // namespace bpfa

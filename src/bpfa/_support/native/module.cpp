@@ -40,6 +40,23 @@ void uniform_draws(std::uint64_t key, std::uint32_t call, std::uint32_t step, Ou
   bpfa::uniform_draws({key, call, step}, static_cast<std::int64_t>(out.shape(0)), out.data());
 }
 
+void normal_draws(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::uint32_t step, Out<double, 1> out) {
+  bpfa::normal_draws(function_of<bpfa::Ndtri>(ndtri), {key, call, step}, static_cast<std::int64_t>(out.shape(0)),
+                     out.data());
+}
+
+double gamma_number(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::uint32_t step, double shape) {
+  return bpfa::gamma_number(function_of<bpfa::Ndtri>(ndtri), {key, call, step}, shape);
+}
+
+void log_gamma_parts(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::uint32_t step, In<double, 2> shape,
+                     Out<double, 3> out) {
+  const std::size_t n_rows = shape.shape(0), n = shape.shape(1);
+  require(out.shape(0) == 2 && out.shape(1) == n_rows && out.shape(2) == n, "out: expected two arrays like shape");
+  bpfa::log_gamma_parts(function_of<bpfa::Ndtri>(ndtri), {key, call, step}, static_cast<std::int64_t>(n_rows),
+                        static_cast<std::int64_t>(n), shape.data(), out.data(), out.data() + n_rows * n);
+}
+
 void gamma_draws(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::uint32_t step, In<double, 1> shape,
                  Out<double, 1> out) {
   require(shape.shape(0) == out.shape(0), "out: expected the shape of shape");
@@ -51,11 +68,11 @@ void gamma_draws(nb::capsule ndtri, std::uint64_t key, std::uint32_t call, std::
 
 int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<double, 2> h, In<double, 2> noise,
                    Out<double, 2> out, int n_threads) {
-  const std::size_t D = h.shape(0), K = h.shape(1);
+  const std::size_t K = h.shape(0), D = h.shape(1);
   require(P.shape(1) == K && P.shape(2) == K && (P.shape(0) == D || P.shape(0) == 1),
           "P: expected the shape (D, K, K) or (1, K, K)");
-  require(noise.shape(0) == D && noise.shape(1) == K && out.shape(0) == D && out.shape(1) == K,
-          "noise, out: expected the shape of h, (D, K)");
+  require(noise.shape(0) == K && noise.shape(1) == D && out.shape(0) == K && out.shape(1) == D,
+          "noise, out: expected the shape of h, (K, D)");
   auto* const potrf_function = function_of<bpfa::Potrf>(potrf);
   auto* const trsv_function = function_of<bpfa::Trsv>(trsv);
   nb::gil_scoped_release release;
@@ -63,7 +80,7 @@ int gaussian_draws(nb::capsule potrf, nb::capsule trsv, In<double, 3> P, In<doub
                               static_cast<int>(P.shape(0)), P.data(), h.data(), noise.data(), out.data(), n_threads);
 }
 
-void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain, double diagonal, Out<double, 3> out,
+bool move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain, double diagonal, Out<double, 3> out,
                      int n_threads) {
   const std::size_t n = out.shape(0), K = out.shape(1);
   require(n >= 1 && out.shape(2) == K, "out: expected the shape (D, K, K) or (1, K, K)");
@@ -72,8 +89,14 @@ void move_precisions(In<double, 3> P, In<double, 3> XX, double keep, double gain
             "P, XX: expected the shape of out, or (1, K, K)");
   require(P.shape(0) == n || XX.shape(0) == n, "out: expected as many matrices as the larger of P and XX");
   nb::gil_scoped_release release;
-  bpfa::move_precisions(static_cast<int>(K), static_cast<int>(P.shape(0)), P.data(), static_cast<int>(XX.shape(0)),
-                        XX.data(), keep, gain, diagonal, out.data(), n_threads);
+  return bpfa::move_precisions(static_cast<int>(K), static_cast<int>(P.shape(0)), P.data(),
+                               static_cast<int>(XX.shape(0)), XX.data(), keep, gain, diagonal, out.data(), n_threads);
+}
+
+bool move_numbers(In<double, 2> from, In<double, 2> add, double keep, double gain, Out<double, 2> out) {
+  for (const auto* array : {&from, &add})
+    require(array->shape(0) == out.shape(0) && array->shape(1) == out.shape(1), "from, add: expected the shape of out");
+  return bpfa::move_numbers(out.size(), from.data(), add.data(), keep, gain, out.data());
 }
 
 // Has no effect with C libraries other than that of GNU.
@@ -103,6 +126,13 @@ NB_MODULE(_native, m) {
         "Replace each row of four counter words with its Philox4x32-10 block, in place.");
   m.def("uniform_draws", &uniform_draws, "key"_a, "call"_a, "step"_a, "out"_a.noconvert(),
         "Fill `out` with the uniform numbers of one call at one step.");
+  m.def("normal_draws", &normal_draws, "ndtri"_a, "key"_a, "call"_a, "step"_a, "out"_a.noconvert(),
+        "Fill `out` with the standard normal numbers of one call at one step.");
+  m.def("gamma_number", &gamma_number, "ndtri"_a, "key"_a, "call"_a, "step"_a, "shape"_a,
+        "Return the gamma number of one call at one step, of scale 1.");
+  m.def("log_gamma_parts", &log_gamma_parts, "ndtri"_a, "key"_a, "call"_a, "step"_a, "shape"_a.noconvert(),
+        "out"_a.noconvert(),
+        "Fill `out` with gamma numbers of shape + 1 and with uniform numbers; each row takes those of two calls.");
   m.def("gamma_draws", &gamma_draws, "ndtri"_a, "key"_a, "call"_a, "step"_a, "shape"_a.noconvert(), "out"_a.noconvert(),
         "Fill `out` with the gamma numbers of one call at one step, of scale 1.");
   m.def("thread_count", &bpfa::thread_count, "asked"_a,
@@ -112,7 +142,10 @@ NB_MODULE(_native, m) {
         "Fill `out` with P_d^-1 h_d + L_d^-T noise_d, where P_d = L_d L_d^T. Return the first column whose P is not "
         "positive definite, or -1.");
   m.def("move_precisions", &move_precisions, "P"_a.noconvert(), "XX"_a.noconvert(), "keep"_a, "gain"_a, "diagonal"_a,
-        "out"_a.noconvert(), "n_threads"_a, "Fill `out` with keep P_d + gain XX_d + diagonal I.");
+        "out"_a.noconvert(), "n_threads"_a,
+        "Fill `out` with keep P_d + gain XX_d + diagonal I. Return whether all of it is finite.");
+  m.def("move_numbers", &move_numbers, "from_"_a.noconvert(), "add"_a.noconvert(), "keep"_a, "gain"_a,
+        "out"_a.noconvert(), "Fill `out` with keep from + gain add. Return whether all of it is finite.");
   m.def("set_allocator", &set_allocator, "mapped_from"_a, "trimmed_from"_a,
         "Give blocks from the first size on a mapping of their own, and return freed memory from the second on.");
 }

@@ -4,15 +4,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 class SumArrays:
-    n: NDArray[np.float64] | None
-    zw2: NDArray[np.float64] | None
-    x2: NDArray[np.float64] | None
-    xr: NDArray[np.float64] | None
-    xy: NDArray[np.float64] | None
-    xx: NDArray[np.float64] | None
-    total_zw2: NDArray[np.float64] | None
-    w2: NDArray[np.float64] | None
-    rr: NDArray[np.float64] | None
+    def __init__(
+        self,
+        *,
+        n: NDArray[np.float64],
+        zw2: NDArray[np.float64] | None,
+        x2: NDArray[np.float64] | None,
+        xr: NDArray[np.float64] | None,
+        xy: NDArray[np.float64] | None,
+        xx: NDArray[np.float64] | None,
+        total_zw2: NDArray[np.float64],
+        w2: NDArray[np.float64] | None,
+        rr: NDArray[np.float64],
+    ) -> None: ...
 
 def instruction_sets() -> list[str]: ...
 def fma_rate(seconds: float, n_threads: int, instruction_set: str) -> float: ...

@@ -141,7 +141,7 @@ def view_arguments(view: GlobalView) -> dict[str, Any]:
     """Return a view as arguments of the kernels."""
     return {
         "phi": np.ascontiguousarray(view.phi, np.float64),
-        "v": np.ascontiguousarray(np.broadcast_to(view.v, view.phi.shape), np.float64),
+        "v": np.ascontiguousarray(view.v, np.float64),
         "logit": np.ascontiguousarray(view.logit, np.float64),
         "g_o": view.g_o,
         "g_w": view.g_w,
@@ -152,25 +152,27 @@ class KernelTotals:
     """The arrays that the kernels add to, and the sums that are made from them."""
 
     def __init__(self, view: GlobalView, batch: Batch, *, joint: bool) -> None:
-        self.view, self.batch, self.joint = view, batch, joint
+        self.view, self.batch = view, batch
         K, D = view.phi.shape
         padded = -(-D // COLUMN_PADDING) * COLUMN_PADDING
-        self.arrays = _kernels.SumArrays()
         self.n, self.total_zw2 = np.zeros(K), np.zeros(K)
         self.x2 = np.zeros(K if batch.complete else (K, padded))
         self.w2, self.rr = np.zeros(1), np.zeros(padded // COLUMN_PADDING)
         # Totals of x times the residual, or times the data for joint features.
         self.xd = np.zeros((K, padded))
-        for name in ("n", "total_zw2", "x2", "w2", "rr"):
-            setattr(self.arrays, name, getattr(self, name))
-        if not batch.complete:
-            self.zw2 = np.zeros((K, padded))
-            self.arrays.zw2 = self.zw2
-        if joint:
-            self.xx = np.zeros((1 if batch.complete else D, K, K))
-            self.arrays.xy, self.arrays.xx = self.xd, self.xx
-        else:
-            self.arrays.xr = self.xd
+        self.zw2 = None if batch.complete else np.zeros((K, padded))
+        self.xx = np.zeros((1 if batch.complete else D, K, K)) if joint else None
+        self.arrays = _kernels.SumArrays(
+            n=self.n,
+            zw2=self.zw2,
+            x2=self.x2,
+            xr=None if joint else self.xd,
+            xy=self.xd if joint else None,
+            xx=self.xx,
+            total_zw2=self.total_zw2,
+            w2=self.w2,
+            rr=self.rr,
+        )
 
     def sums(self, method: int, n_samples: int) -> Sums:
         """Return the sums of the batch, averaged over the kept samples."""
@@ -180,15 +182,15 @@ class KernelTotals:
             n_samples,
             self.view,
             n_rows=len(self.batch),
-            n_observed=float(np.count_nonzero(self.batch.observed)),
+            n_observed=float(self.batch.n_observed),
             n=self.n,
             total_zw2=self.total_zw2,
-            zw2=None if self.batch.complete else self.zw2[:, :D],
+            zw2=None if self.zw2 is None else self.zw2[:, :D],
             x2=self.x2[:, None] if self.batch.complete else self.x2[:, :D],
             w2=float(self.w2[0]),
             rr=float(self.rr.sum()),
             xd=self.xd[:, :D],
-            xx=self.xx if self.joint else None,
+            xx=self.xx,
         )
 
 

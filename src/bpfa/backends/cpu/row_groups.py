@@ -97,13 +97,13 @@ class CpuRowGroups(RowGroupKernels):
         shape = len(kinds), len(queries)
         mean, square_scale = np.empty((2, *shape, queries.values.shape[1]), np.float32)
         sums = self._kind_rows(kinds, queries, mean, square_scale, n_threads)
-        density = observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        density = observed_log_density(kinds, queries.n_observed, sums[0], sums[3])
         return StudentRows.of_sums(kinds.freedom, queries, mean, square_scale, sums[:3], log_shares(density))
 
     def kind_densities(self, kinds: RowKinds, queries: Queries, n_threads: int = 1) -> Array:
         """Return the log density of observed entries and kinds; see `RowGroupKernels`."""
         sums = self._kind_rows(kinds, queries, None, None, n_threads)
-        return observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        return observed_log_density(kinds, queries.n_observed, sums[0], sums[3])
 
     def kind_sums(
         self, kinds: RowKinds, queries: Queries, shares: Array, n_threads: int = 1

@@ -111,7 +111,7 @@ class CudaRowGroups(CpuRowGroups):
                 cupy.empty(n_blocks * (2 * n_columns**2 + 4 * n_columns)),
             )  # fmt: skip
             found, sums = (mean.get(), square_scale.get()), results.get()
-        density = observed_log_density(kinds, queries.observed.sum(axis=1), sums[0], sums[3])
+        density = observed_log_density(kinds, queries.n_observed, sums[0], sums[3])
         return StudentRows.of_sums(kinds.freedom, queries, *found, sums[:3], log_shares(density))
 
 

@@ -63,7 +63,7 @@ def fit_kinds(
     array([-5.,  5.])
     """
     prior = RowGroups(covariance, np.zeros(0, np.int32), np.zeros(0, np.float32))
-    most_rows = rows_of_spread(kept)
+    most_rows = kept.rows_of_spread
     between = float(np.exp(np.log(prior_rows).mean()))
     n_columns = covariance.shape[0]
     n_rows = max(min(FIRST_ROWS, FIRST_ENTRIES // n_columns), ROWS_PER_KIND * n_kinds)
@@ -96,29 +96,6 @@ def fit_kinds(
     return [RowKinds.of_sums(counts, *sums, kinds.mean, nu, prior, most_rows) for nu in prior_rows]
 
 
-def rows_of_spread(kept: KeptRows) -> Array:
-    """Return, for every column, how many rows with normal entries would tell as much about its spread.
-
-    The variance of n numbers with kurtosis k has a relative standard error of sqrt((k - 1) / n), and k is 3
-    for normal numbers. A column that is constant but for a few rows has a kurtosis of nearly n: its spread
-    rests on these few rows.
-
-    Examples
-    --------
-    >>> values = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
-    >>> values[1:, 1] = 0.0
-    >>> rows_of_spread(KeptRows(values, np.zeros_like(values))).round()
-    array([999.,   2.])
-    """
-    observed = kept.variance == 0
-    n = np.maximum(observed.sum(axis=0), 1)
-    means = kept.values.sum(axis=0, where=observed, dtype=np.float64) / n
-    squares = np.where(observed, kept.values - means, 0.0) ** 2
-    square, fourth = squares.sum(axis=0) / n, (squares**2).sum(axis=0) / n
-    kurtosis = fourth / np.where(square > 0, square, 1.0) ** 2
-    return np.asarray(n * 2 / np.maximum(kurtosis - 1, 2.0), np.float64)
-
-
 def _first_shares(values: Array, n_kinds: int, rng: np.random.Generator) -> Array:
     """Return the division of rows by the nearest of some of them, which are chosen as in k-means++."""
     chosen = int(rng.integers(len(values)))
@@ -139,7 +116,7 @@ def _shares(kinds: RowKinds, rows: Queries, kernels: RowGroupKernels, n_threads:
     total = log_totals(density)
     shares = np.exp(density - total)
     shares = np.where(shares < LEAST_SHARE, 0.0, shares)
-    height = total.sum() / max(1, int(rows.observed.sum(dtype=np.int64)))
+    height = total.sum() / max(1, int(rows.n_observed.sum()))
     return shares / shares.sum(axis=0), float(height)
 
 

@@ -224,7 +224,7 @@ def completed(batch: Batch, predictor: MissingPredictor) -> KeptRows:
     variance = np.zeros_like(values)
     some = np.flatnonzero(~batch.observed.all(axis=1))
     if len(some):
-        part = Batch(batch.values[some], batch.observed[some], batch.ids[some])
+        part = Batch.unchecked(batch.values[some], batch.observed[some], batch.ids[some])
         found = predictor.predict(part)
         values[some] = np.where(part.observed, values[some], found.mean)
         variance[some] = np.where(part.observed, 0.0, found.std**2)

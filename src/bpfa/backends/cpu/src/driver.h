@@ -1,6 +1,7 @@
 // Runs a local method over all rows, with the kernels for this processor and as many threads as asked for.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,9 +29,12 @@ const Kernels<Real>& kernels_of(const KernelSet& set) {
 struct View {
   int K, D;
   const double* phi;    // K x D
-  const double* v;      // K x D
+  const double* v;      // K x v_columns
+  int v_columns;        // D, or 1 where the variance of phi is the same in every column
   const double* logit;  // K
   double g_o, g_w;
+
+  double variance(int k, int d) const { return v[static_cast<std::size_t>(k) * v_columns + (v_columns == 1 ? 0 : d)]; }
 };
 
 // Runs a local method over the rows, fills `output` and adds to `sums`, which may be null. The calling thread calls

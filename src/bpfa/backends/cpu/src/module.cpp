@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "binding.h"
 #include "collapsed.h"
@@ -33,8 +34,21 @@ auto data_or_null(const std::optional<Array>& array) {
 }
 
 // The arrays that sums are added to, as Python supplies them; bpfa::Sums says what they are.
+using SumArray = std::optional<OutAny>;
 struct SumArrays {
-  std::optional<OutAny> n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
+  SumArrays(SumArray n, SumArray zw2, SumArray x2, SumArray xr, SumArray xy, SumArray xx, SumArray total_zw2,
+            SumArray w2, SumArray rr)
+      : n(std::move(n)),
+        zw2(std::move(zw2)),
+        x2(std::move(x2)),
+        xr(std::move(xr)),
+        xy(std::move(xy)),
+        xx(std::move(xx)),
+        total_zw2(std::move(total_zw2)),
+        w2(std::move(w2)),
+        rr(std::move(rr)) {}
+
+  SumArray n, zw2, x2, xr, xy, xx, total_zw2, w2, rr;
 };
 
 // Returns false if a signal handler of Python, such as that of Ctrl-C, has raised an exception. The rows are worked on
@@ -44,6 +58,16 @@ bool no_signal() {
   return PyErr_CheckSignals() == 0;
 }
 
+bpfa::View view_of(const In<double, 2>& phi, const In<double, 2>& v, const In<double, 1>& logit, double g_o,
+                   double g_w) {
+  const std::size_t K = phi.shape(0), D = phi.shape(1);
+  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
+  require(v.shape(0) == K && (v.shape(1) == D || v.shape(1) == 1), "v: expected the shape of phi, or one column");
+  require(logit.shape(0) == K, "logit: expected one number for each feature");
+  return {static_cast<int>(K),          static_cast<int>(D), phi.data(), v.data(),
+          static_cast<int>(v.shape(1)), logit.data(),        g_o,        g_w};
+}
+
 template <class Real>
 void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, double g_o, double g_w,
          In<Real, 2> values, std::optional<In<std::uint8_t, 2>> observed, In<std::int64_t, 1> ids,
@@ -51,10 +75,8 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
          int first_sweep, int burn_in, int n_samples, int n_sweeps, std::uint32_t dropout,
          std::optional<SumArrays> sum_arrays, std::optional<Out<Real, 3>> posterior, std::optional<Out<Real, 3>> state,
          int n_threads, const std::string& instruction_set) {
+  const bpfa::View view = view_of(phi, v, logit, g_o, g_w);
   const std::size_t K = phi.shape(0), D = phi.shape(1), N = values.shape(0);
-  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
-  require(v.shape(0) == K && v.shape(1) == D, "v: expected the shape of phi");
-  require(logit.shape(0) == K, "logit: expected one number for each feature");
   require(values.shape(1) == D, "values: expected as many columns as phi");
   require(!observed || (observed->shape(0) == N && observed->shape(1) == D), "observed: expected the shape of values");
   require(ids.shape(0) == N, "ids: expected one number for each row");
@@ -84,7 +106,6 @@ void run(int method, In<double, 2> phi, In<double, 2> v, In<double, 1> logit, do
     output.state_z = state->data();
     output.state_w = output.state_z + N * K;
   }
-  const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
   const bpfa::Settings settings{
       static_cast<bpfa::Method>(method), key, step, first_sweep, burn_in, n_samples, n_sweeps, dropout};
   const bpfa::Rows<Real> rows{static_cast<std::int64_t>(N), values.data(),        data_or_null(observed), ids.data(),
@@ -135,9 +156,8 @@ void predict_patches(int method, In<double, 2> phi, In<double, 2> v, In<double, 
                      In<std::int64_t, 1> offsets, In<std::int64_t, 1> ids, std::uint64_t key, std::uint32_t step,
                      int burn_in, int n_samples, int n_before, Out<Real, 2> mean, Out<Real, 2> squares,
                      Out<std::uint8_t, 1> informed, int n_threads, const std::string& instruction_set) {
-  const std::size_t K = phi.shape(0), D = phi.shape(1), N = ids.shape(0);
-  require(K >= 1 && D >= 1 && K < (1u << 24) && D < (1u << 24), "phi: expected 1 to 2^24 features and columns");
-  require(v.shape(0) == K && v.shape(1) == D && logit.shape(0) == K, "v, logit: expected the shapes (K, D) and (K,)");
+  const bpfa::View view = view_of(phi, v, logit, g_o, g_w);
+  const std::size_t D = phi.shape(1), N = ids.shape(0);
   require(!observed || observed->shape(0) == values.shape(0), "observed: expected the shape of values");
   require(first.shape(0) == N && offsets.shape(0) == D, "first, offsets: expected as many as patches and columns");
   std::int64_t furthest = 0;
@@ -154,7 +174,6 @@ void predict_patches(int method, In<double, 2> phi, In<double, 2> v, In<double, 
   require(method == 0 || method == 1, "method: expected one of Gibbs sampling");
   require(burn_in >= 0 && n_samples >= 1 && n_before >= 0 && std::int64_t{burn_in} + n_samples < 65536,
           "burn_in, n_samples: expected at most 65535 sweeps");
-  const bpfa::View view{static_cast<int>(K), static_cast<int>(D), phi.data(), v.data(), logit.data(), g_o, g_w};
   const bpfa::Settings settings{static_cast<bpfa::Method>(method), key, step, 1, burn_in, n_samples, 0, 0};
   const bpfa::Patches<Real> patches{
       static_cast<std::int64_t>(N), values.data(), data_or_null(observed), first.data(), offsets.data(), ids.data()};
@@ -303,16 +322,10 @@ NB_MODULE(_kernels, m) {
         "within"_a.noconvert(), "key"_a, "n_before"_a, "n_sweeps"_a, "n_threads"_a, "instruction_set"_a,
         "Continue the chains of rows under draws of the globals, and add what they predict of the missing entries.");
   nb::class_<SumArrays>(m, "SumArrays", "The arrays that the kernels add their sums to.")
-      .def(nb::init<>())
-      .def_rw("n", &SumArrays::n, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("zw2", &SumArrays::zw2, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("x2", &SumArrays::x2, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("xr", &SumArrays::xr, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("xy", &SumArrays::xy, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("xx", &SumArrays::xx, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("total_zw2", &SumArrays::total_zw2, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("w2", &SumArrays::w2, nb::for_setter(nb::arg("array").noconvert().none()))
-      .def_rw("rr", &SumArrays::rr, nb::for_setter(nb::arg("array").noconvert().none()));
+      .def(nb::init<SumArray, SumArray, SumArray, SumArray, SumArray, SumArray, SumArray, SumArray, SumArray>(),
+           "n"_a.noconvert(), "zw2"_a.noconvert().none(), "x2"_a.noconvert().none(), "xr"_a.noconvert().none(),
+           "xy"_a.noconvert().none(), "xx"_a.noconvert().none(), "total_zw2"_a.noconvert(), "w2"_a.noconvert().none(),
+           "rr"_a.noconvert());
   define_pictures<float>(m, "predict_patches_float32", "fold_patches_float32");
   define_pictures<double>(m, "predict_patches_float64", "fold_patches_float64");
   define_run<float>(m, "run_float32");

@@ -28,7 +28,9 @@ class PreparedGlobals {
         phi_t_(product(D_, KP_)),
         phi2_t_(product(D_, KP_)),
         logit_(KP_) {
-    const bool no_variance = copy_phi(view);
+    copy_phi(view);
+    const double* const v_end = view.v + product(K_, view.v_columns);
+    const bool no_variance = std::all_of(view.v, v_end, [](double v) { return v == 0; });
     if (!no_variance) copy_variance(view);
     // The padding features beyond K must never be switched on.
     std::fill(logit_.get(), logit_.get() + KP_, Real(-1e30));
@@ -60,9 +62,8 @@ class PreparedGlobals {
  private:
   static std::size_t product(int rows, int columns) { return static_cast<std::size_t>(rows) * columns; }
 
-  // Fills the layouts of phi and of its square; returns whether the variance of phi is zero everywhere.
-  bool copy_phi(const View& view) {
-    bool no_variance = true;
+  // Fills the layouts of phi and of its square.
+  void copy_phi(const View& view) {
     // Features are copied in blocks, so that the transposed arrays are written a whole cache line at a time.
     for (int block = 0; block < K_; block += kColumnPadding) {
       const int last = std::min(block + kColumnPadding, K_);
@@ -70,7 +71,6 @@ class PreparedGlobals {
         Real* tile = tiles_.get() + product(d / kColumnPadding * K_, kColumnPadding) + d % kColumnPadding;
         for (int k = block; k < last; ++k) {
           const double phi = view.phi[product(k, D_) + d];
-          no_variance = no_variance && view.v[product(k, D_) + d] == 0;
           phi_.get()[product(k, DP_) + d] = static_cast<Real>(phi);
           phi2_.get()[product(k, DP_) + d] = static_cast<Real>(phi * phi);
           tile[product(k, kColumnPadding)] = static_cast<Real>(phi);
@@ -79,7 +79,6 @@ class PreparedGlobals {
         }
       }
     }
-    return no_variance;
   }
 
   // Fills the layouts of phi^2 + v.
@@ -88,8 +87,8 @@ class PreparedGlobals {
     s_t_ = Buffer<Real>(product(D_, KP_));
     for (int k = 0; k < K_; ++k)
       for (int d = 0; d < D_; ++d) {
-        const std::size_t from = product(k, D_) + d;
-        const Real s = static_cast<Real>(view.phi[from] * view.phi[from] + view.v[from]);
+        const double phi = view.phi[product(k, D_) + d];
+        const Real s = static_cast<Real>(phi * phi + view.variance(k, d));
         s_.get()[product(k, DP_) + d] = s;
         s_t_.get()[product(d, KP_) + k] = s;
       }
