@@ -95,16 +95,18 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help='where bpfa computes, for example "cuda"')
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--pictures", nargs="+", choices=PICTURES, default=list(PICTURES))
+    parser.add_argument("--tasks", nargs="+", choices=CHOSEN, default=list(CHOSEN))
+    parser.add_argument("--output", type=Path, default=SECTIONS["colour"].results, help="the results")
     given = parser.parse_args()
     options = {"device": given.device, "n_jobs": given.threads}
     results: dict[str, dict[str, list[float]]] = {}
-    for task_name, task in CHOSEN.items():
-        results[task_name] = {}
+    for task_name in given.tasks:
+        task, results[task_name] = CHOSEN[task_name], {}
         for name in given.pictures:
             alone, together = compared(name, task, options)
             results[task_name][name] = [alone, together]
             print(f"{task.title}  {name}  {alone:.2f} dB  {together:.2f} dB", flush=True)
-            write_results(SECTIONS["colour"].results, results)
+            write_results(given.output, results)
     print(markdown(results))
 
 

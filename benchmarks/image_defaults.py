@@ -177,7 +177,7 @@ def model_settings(choice: Choice, rows: PatchRows, task: PictureTask) -> dict[s
         "step_delay": defaults.STEP_DELAY,
         "step_decay": defaults.STEP_DECAY,
         "features": defaults.FEATURES,
-        "init": defaults.default_init(rows.n_columns, noisy=task.noise > 0),
+        "init": defaults.default_init(rows.n_columns, task.observed, noisy=task.noise > 0),
         "dropout": defaults.default_dropout(task.observed),
     } | choice.model
     if choice.shrunk_pi:

@@ -110,3 +110,13 @@ def test_no_more_pixels_of_small_frames_are_hidden_than_their_factor_needs(dose,
     missing = masks.random((256, 256), dose, seed=0).missing if dose < 1 else None
     places = HiddenPixels(seed=0).choose(np.zeros((256, 256)), missing)
     assert len(places) / (dose * 256**2) == pytest.approx(expected, rel=0.15)
+
+
+def test_a_frame_whose_errors_count_alone_has_enough_of_them():
+    hidden, values = HiddenPixels(seed=0), np.zeros((512, 512))
+    missing = np.random.default_rng(0).random(values.shape) < 0.9
+    assert 200 < len(hidden.choose(values, missing)) < 320
+    hidden.add(np.zeros(600), alone=True)
+    assert 550 < len(hidden.choose(values, missing)) < 650
+    hidden.add(np.zeros(600))
+    assert 200 < len(hidden.choose(values, missing)) < 320

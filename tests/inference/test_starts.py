@@ -173,3 +173,14 @@ def test_unused_features_keep_a_direction_after_a_gibbs_run():
     rows = ArrayRows(np.random.default_rng(0).normal(size=(8, 3)))
     start = gibbs_posterior(rows, 40, seed=0, n_subset=8, n_sweeps=3)
     assert (np.abs(start.expected().phi).sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("n_columns", [240, 300])
+def test_columns_that_are_missing_together_do_not_look_like_components(n_columns):
+    # Pixels of three channels: all of them show the mean of the row, and noise.
+    rng = np.random.default_rng(0)
+    missing = np.repeat(rng.random((4000, n_columns // 3)) < 0.5, 3, axis=1)
+    y = rng.normal(size=(4000, 1)) + 0.5 * rng.normal(size=missing.shape)
+    start = common_posterior(ArrayRows(np.where(missing, np.nan, y)), 64, seed=0)
+    assert (start.pi > 0.9).sum() == 1
+    assert start.noise_std == pytest.approx(0.5, abs=0.03)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
+from bpfa.inference.factor_analysis import sample_size
+from bpfa.inference.starts import PAIRED_COLUMNS
+
 __all__ = ["default_dropout", "default_init", "default_patch_size", "default_steps", "default_stride"]
 
 # Largest number of features. Features that a picture does not need stay unused.
@@ -23,8 +26,9 @@ N_DRAWS = 8
 # Where less than the share FEW_OBSERVED of the pixels is observed, a single patch holds little information.
 # Each training step then hides the share DROPOUT of a patch's observed pixels from its chain.
 FEW_OBSERVED, DROPOUT = 1 / 3, 0.1
-# Largest patch, in values, that starts from what all patches have in common.
-MOST_COMMON_VALUES = 2048
+# Largest patch, in values, that starts from what all patches have in common; and, where pixels are missing,
+# how many patches for each of its values should have a pair of values.
+MOST_COMMON_VALUES, PAIRS_A_VALUE = 2048, 3
 # Number of training steps, and their number where few pixels are observed.
 STEPS, FEW_STEPS = 2000, 500
 # Number and least size of the steps in which a dictionary learns from a noisier picture. What it learned more
@@ -94,27 +98,39 @@ def default_dropout(observed: float) -> float:
     return 0.0 if observed >= FEW_OBSERVED else DROPOUT
 
 
-def default_init(n_columns: int, *, noisy: bool) -> str:
+def default_init(n_columns: int, observed: float, *, noisy: bool) -> str:
     """Return how the features are initialised: "common" for noisy pictures, and "data" for all others.
 
     With "common", what all patches share, such as their mean, has features of its own from the start, so that
     weak texture is not mistaken for noise. In a picture without noise such features, which most patches use,
-    would fit single pixels. Patches of more than 2048 values start as "data" in any case, because finding
-    what they have in common would take too long.
+    would fit single pixels. So they would where too few patches have both pixels of a pair to tell what the
+    patches share: noise would be taken for it. Patches of more than 2048 values start as "data" in any case,
+    because finding what they have in common would take too long, and so do those of more than 1024 values if
+    pixels are missing.
 
     Parameters
     ----------
     n_columns : int
         Number of values in a patch.
+    observed : float
+        Share of the pixels that is observed.
     noisy : bool
         Whether the picture is noisy.
 
     Examples
     --------
-    >>> default_init(64, noisy=True), default_init(64, noisy=False), default_init(9000, noisy=True)
-    ('common', 'data', 'data')
+    >>> [default_init(n_columns, 1.0, noisy=True) for n_columns in (64, 9000)]
+    ['common', 'data']
+    >>> default_init(300, 0.5, noisy=True), default_init(507, 0.3, noisy=True)
+    ('common', 'data')
+    >>> default_init(64, 1.0, noisy=False)
+    'data'
     """
-    return "common" if noisy and n_columns <= MOST_COMMON_VALUES else "data"
+    if not noisy or n_columns > MOST_COMMON_VALUES:
+        return "data"
+    n_pairs = sample_size(n_columns) * observed**2
+    told = observed == 1 or (n_columns <= PAIRED_COLUMNS and n_pairs >= PAIRS_A_VALUE * n_columns)
+    return "common" if told else "data"
 
 
 def default_stride(size: tuple[int, int]) -> int:

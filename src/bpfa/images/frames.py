@@ -26,7 +26,7 @@ from bpfa.images.options import RestorationOptions
 from bpfa.images.partial_scans import PartialScans
 from bpfa.images.pipeline import denoise, inpaint
 from bpfa.images.result import ImageResult
-from bpfa.images.scene import LONGER, LONGER_IF_SMALL, SMALL, FrameSteps, NewStart, SceneWatch
+from bpfa.images.scene import LONGER, LONGER_IF_FAST, SMALL, FrameSteps, NewStart, SceneWatch
 
 __all__ = ["FrameRestorer", "FrameWarning", "Latency"]
 
@@ -36,7 +36,7 @@ LEARN, FORGETTING = 8, 0.1
 # first sample. A picture has more of them, but nobody waits for it. On the CPU a frame takes about as long as
 # all its sweeps.
 CHAINS = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 6}
-CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 8}
+CHAINS_ON_GPU = {"n_draws": 2, "patch_samples": 3, "patch_burn_in": 7}
 # Sweeps before the first sample if few pixels are observed, so that there is time for them, or if they are a
 # large share of the frame. What a patch shows is then known so well that its chain takes longer to find it.
 LONG_BURN_IN = 12
@@ -52,13 +52,13 @@ class FrameRestorer(PartialScans):
     drifts. Groups of like patches take longer than a frame lasts, and are off unless asked for.
 
     If the frame before says hardly anything about a frame, or if the features explain it clearly worse or
-    better than those before, the scene has changed, and there are five times as many steps with each of the
-    next ten frames, or eight times as many if the first frame had at most 32,768 observed pixels. With the
-    first of the ten, a new model tries to begin: like a fit from nothing, with steps that become smaller, and
-    in the units of the new scene, but in part from the features in use. If it explains the frame better than
-    these features did, it takes the place of the model before, and `model.n_steps_` counts its steps.
-    Otherwise, as after a move to another part of the same specimen, the model before goes on. This frame
-    takes the longest.
+    better than those before, the scene has changed, and there are three times as many steps with each of the
+    next ten frames, or eight times as many on a GPU and if the first frame had at most 32,768 observed
+    pixels. With the first of the ten, a new model tries to begin: like a fit from nothing, with steps that
+    become smaller, and in the units of the new scene, but in part from the features in use. If it explains
+    the frame better than these features did, it takes the place of the model before, and `model.n_steps_`
+    counts its steps. Otherwise, as after a move to another part of the same specimen, the model before goes
+    on. This frame takes the longest.
 
     On a GPU, the memory for frames, page-locked memory for the copies and the graphs of all kernels are kept
     between frames, as long as these have the same shape and type; only the pixels and the mask go in, and
@@ -128,7 +128,8 @@ class FrameRestorer(PartialScans):
         self.output = check_choice("output", output, tuple(OUTPUTS))
         self.to_host = to_host
         device = check_device(options.get("device", "auto"))
-        chains = CHAINS_ON_GPU if backend_of(device).has_numbered_devices else CHAINS
+        self._on_gpu = backend_of(device).has_numbered_devices
+        chains = CHAINS_ON_GPU if self._on_gpu else CHAINS
         given: Any = {"refine": None} | chains | options
         # Wrong options are found out now, and not with the first frame.
         checked = RestorationOptions.of("FrameRestorer", given)
@@ -270,7 +271,7 @@ class FrameRestorer(PartialScans):
         axes = {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
         share = observed_share(frame, mask, **axes)
         small = share * frame.size <= SMALL
-        self._watch.longer = LONGER_IF_SMALL if small else LONGER
+        self._watch.longer = LONGER_IF_FAST if small or self._on_gpu else LONGER
         if not self._has_burn_in:
             long = small or share >= FEW_OBSERVED
             self._options["patch_burn_in"] = LONG_BURN_IN if long else self._burn_in

@@ -79,6 +79,7 @@ class HiddenPixels:
         self._rng = np.random.default_rng(seed)
         self._errors: deque[Array] = deque()
         self._before: NDArray[Any] | None = None
+        self._alone = False
 
     @property
     def n_wanted(self) -> int:
@@ -101,7 +102,9 @@ class HiddenPixels:
         """
         n = values.size
         n_observed = max(n if missing is None else n - int(np.count_nonzero(missing)), 1)
-        n_drawn = int(n * max(SHARE, min(MOST, PIXELS / n, MOST_OBSERVED / n_observed)))
+        # While errors of other frames are of no use, one frame should have enough of them.
+        pixels = n if self._alone else PIXELS
+        n_drawn = int(n * max(SHARE, min(MOST, pixels / n, MOST_OBSERVED / n_observed)))
         if n_wanted is not None:
             n_drawn = int(n * min(MOST_AGAIN, n_wanted / n_observed))
         # Drawn from all pixels, because to list those that are observed takes long. So does a search for the
@@ -146,6 +149,7 @@ class HiddenPixels:
             Whether the errors of earlier frames say nothing about this one.
         """
         own: Array = np.abs(errors[np.isfinite(errors)])
+        self._alone = alone
         if alone or (self._errors and _differ(own, np.concatenate(self._errors))):
             self._errors.clear()
         self._errors.append(own)

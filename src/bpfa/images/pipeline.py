@@ -80,7 +80,7 @@ def inpaint(image: Any, mask: Any = None, **options: Unpack[OptionArguments]) ->
     init : str, optional
         How the features are initialised, as in `BPFA`. By default they start as patches of the picture
         ("data"); in `denoise` they start from what the patches have in common ("common") if a patch has at
-        most 2048 values.
+        most 2048 values and enough pixels are observed to tell.
     dropout : float, optional
         As in `BPFA`. By default it is a tenth if the algorithm is "gibbs-ssvi" and less than a third of the
         pixels is observed, and 0 otherwise.

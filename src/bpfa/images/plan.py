@@ -126,7 +126,7 @@ def _model_parameters(
     if options.max_epochs is None and options.max_steps is None and options.max_time is None:
         parameters["max_steps"] = defaults.default_steps(observed)
     if options.init is None:
-        parameters["init"] = defaults.default_init(patches.n_columns, noisy=noisy)
+        parameters["init"] = defaults.default_init(patches.n_columns, observed, noisy=noisy)
     if options.dropout is None:
         # No other algorithm can hide entries from its chains.
         can_hide = options.algorithm == "gibbs-ssvi"

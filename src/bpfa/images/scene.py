@@ -17,9 +17,9 @@ CHANGE = 1.25
 # Number of frames whose median is what frames are compared with, and how many there must be.
 REMEMBERED, FEWEST = 3, 2
 # After a change, the model makes this many times as many steps with each of so many frames.
-LONGER, FRAMES = 5, 10
-# Frames with at most so many observed pixels are restored so fast that there is time for this many.
-SMALL, LONGER_IF_SMALL = 2**15, 8
+LONGER, FRAMES = 3, 10
+# On a GPU, and where frames have at most so many observed pixels, there is time for this many.
+SMALL, LONGER_IF_FAST = 2**15, 8
 # A model that begins anew stays if the features before leave more unexplained by this factor. It has made few
 # steps so far, and goes on to improve; but where both are nearly as good, the scene is of the same kind.
 BETTER = 1.1
@@ -91,10 +91,10 @@ class SceneWatch:
     ([False, False, False], 8)
     >>> watch.see(FrameSteps([1.0, 1.05], [0.1])), watch.n_steps
     (True, 8)
-    >>> watch.new_start.n_steps, watch.new_start.accepts(FrameSteps([0.5] * 41, [0.1] * 40))
-    (40, True)
-    >>> watch.see(FrameSteps([0.5] * 41, [0.1] * 40)), watch.n_steps, watch.new_start
-    (False, 40, None)
+    >>> watch.new_start.n_steps, watch.new_start.accepts(FrameSteps([0.5] * 25, [0.1] * 24))
+    (24, True)
+    >>> watch.see(FrameSteps([0.5] * 25, [0.1] * 24)), watch.n_steps, watch.new_start
+    (False, 24, None)
     """
 
     def __init__(self, n_steps: int) -> None:

@@ -25,6 +25,7 @@ from bpfa.model.priors import Priors, as_priors
 from bpfa.model.sums import sums_of
 
 __all__ = [
+    "PAIRED_COLUMNS",
     "FeatureForm",
     "common_posterior",
     "data_posterior",
@@ -49,6 +50,9 @@ PRINCIPAL_SHARE, PRINCIPAL_USE = 2 / 3, 0.99
 MAX_ITERATIONS = 10
 # A component stands out if its variance is more than this many times the average variance of a column.
 OUTSTANDING = 2.0
+# Up to this number of columns, products of two columns are averaged over the rows that have both if entries
+# are missing: columns may be missing together, as the channels of a pixel are.
+PAIRED_COLUMNS = 1024
 
 
 class FeatureForm(TypedDict, total=False):
@@ -225,11 +229,12 @@ def _principal_components(sample: Batch, most: int) -> tuple[Array, Array, float
     mean : float
     """
     D = sample.values.shape[1]
-    if D <= EXACT_COLUMNS:
+    if D <= EXACT_COLUMNS or (D <= PAIRED_COLUMNS and not sample.observed.all()):
         eigenvalues, vectors = np.linalg.eigh(pairwise_covariance(sample))
         return eigenvalues[::-1][:most], vectors.T[::-1][:most], float(eigenvalues.mean())
     # If missing entries are 0 and each column is divided by the share of its observed entries, products of
-    # two columns are right on average, but squares are too large; this is subtracted from the diagonal.
+    # two columns are right on average if they are not missing together, but squares are too large; this is
+    # subtracted from the diagonal.
     share = np.maximum(sample.observed.mean(axis=0), 1.0 / len(sample))
     values = sample.values.astype(np.float64)
     square = (values**2).mean(axis=0)
