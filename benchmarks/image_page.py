@@ -27,9 +27,9 @@ are therefore left out of the means, and on five others that are not in the tabl
 (`benchmarks.group_settings`). Defaults of the dictionary were chosen on parts of
 House, Peppers and Barbara, with other pixels missing (`benchmarks.image_defaults`).
 
-bpfa ran on one NVIDIA H200 (`--device cuda`): refined by groups with the card to itself, as a dictionary with
-up to sixteen pictures at a time. The others ran on one thread each, sixteen at a time. Seconds include the
-compilation of kernels where they were first needed; all of them are rough."""
+bpfa ran on one NVIDIA H200 (`--device cuda`), which up to sixteen pictures shared; one alone takes less. The
+others ran on one thread each, sixteen at a time. Seconds include the compilation of kernels where they were
+first needed; all of them are rough."""
 SUMMARY = ("", "PSNR", "SSIM", "80 %", "95 %", "99 %", "seconds", "is told")
 
 
