@@ -21,7 +21,7 @@ from bpfa.images.kept import DECIDED, PictureForm
 from bpfa.images.latency import FrameCounts, FrameWarning, Latency
 from bpfa.images.latest import LatestFrame
 from bpfa.images.live import LiveModel
-from bpfa.images.new_scene import begun_with
+from bpfa.images.new_scene import begun_with, steps_since
 from bpfa.images.options import RestorationOptions
 from bpfa.images.partial_scans import PartialScans
 from bpfa.images.pipeline import denoise, inpaint
@@ -358,7 +358,7 @@ class FrameRestorer(PartialScans):
         else:
             result, hidden = self._hidden.restored(restore, frame, mask, options)
         self._model = result.model
-        return result, _steps_since(before, result.model), hidden
+        return result, steps_since(before, result.model), hidden
 
     def _begun_with(self, frame: Any, mask: Any, new_start: NewStart) -> tuple[BPFA, BPFA] | None:
         """Return a model that begins anew with a frame, before and after its steps, if that is better."""
@@ -374,7 +374,7 @@ class FrameRestorer(PartialScans):
         form = PictureForm.of_model(begun)
         rows = form.canvas(canvas).patches(form.patch_size)
         learned = continued(begun, rows, new_start.n_steps, least_step=self.forgetting)
-        return (begun, learned) if new_start.accepts(_steps_since(begun, learned)) else None
+        return (begun, learned) if new_start.accepts(steps_since(begun, learned)) else None
 
     def _kept_options(self) -> Any:
         """Return the options that a kept model has not decided."""
@@ -391,12 +391,3 @@ class FrameRestorer(PartialScans):
                 "callbacks and noise of counts, or to_host=True"
             )
         return live
-
-
-def _steps_since(before: BPFA, after: BPFA) -> FrameSteps:
-    """Return what is known of the steps that have led from one model to another."""
-    n_steps = after.n_steps_ - before.n_steps_
-    first = len(after.history_["step"]) - n_steps
-    noise = [before.posterior_.noise_std**2, *(after.history_["noise_std"][first:] ** 2).tolist()]
-    unit = PictureForm.of_model(after).variance_of_unit
-    return FrameSteps([unit * variance for variance in noise], after.history_["step_size"][first:].tolist())
