@@ -266,10 +266,14 @@ class FrameRestorer(PartialScans):
                 object.__setattr__(result, unwanted, None)
         return result
 
+    @property
+    def _axes(self) -> dict[str, Any]:
+        """The axes of frames that are not those of height and width."""
+        return {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
+
     def _prepare(self, frame: Any, mask: Any) -> None:
         """Choose the number of sweeps and steps that suit frames like the first one."""
-        axes = {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
-        share = observed_share(frame, mask, **axes)
+        share = observed_share(frame, mask, **self._axes)
         small = share * frame.size <= SMALL
         self._watch.longer = LONGER_IF_FAST if small or self._on_gpu else LONGER
         if not self._has_burn_in:
@@ -363,8 +367,7 @@ class FrameRestorer(PartialScans):
     def _begun_with(self, frame: Any, mask: Any, new_start: NewStart) -> tuple[BPFA, BPFA] | None:
         """Return a model that begins anew with a frame, before and after its steps, if that is better."""
         assert self._model is not None
-        axes = {name: self._options.get(name) for name in ("channel_axis", "stack_axis")}
-        canvas = Canvas.of(frame, mask, **axes)
+        canvas = Canvas.of(frame, mask, **self._axes)
         # A frame that the kept model would refuse is refused.
         form = PictureForm.of_model(self._model)
         form.canvas(canvas)

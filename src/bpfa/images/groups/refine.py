@@ -220,23 +220,23 @@ class _Rounds:
         recent: deque[GroupedPicture] = deque(maxlen=n_sizes)
         # What the last rounds up to the best one began with, and what was found since.
         states: list[Restored | GroupedPicture] = [pilot]
-        best, least, n_done = None, np.inf, 0
+        best, least = None, np.inf
         # Sizes differ in what they gain, so that every size has a turn before the rounds end.
-        while n_done < self.plan.most_rounds and n_done - self.n_rounds < n_sizes:
+        while self.n_done < self.plan.most_rounds and self.n_done - self.n_rounds < n_sizes:
             recent.append(self.next(turns))
-            n_done += 1
             states = [*states[-(LAST_ROUNDS + n_sizes) :], recent[-1].without_variances()]
             found = averaged(recent)
             error = float(np.mean((seen - found.value[hidden]) ** 2))
             if best is None or error <= least * (1 - LEAST_GAIN):
-                best, least, self.n_rounds = found, error, n_done
+                best, least, self.n_rounds = found, error, self.n_done
         assert best is not None
         spread = np.square(pilot.std[hidden], dtype=float), best.mixture[hidden].astype(float)
         pictures = pilot.mean[hidden].astype(float), best.value[hidden].astype(float)
         verdict = judge(seen, *pictures, spread)
         if verdict.weight >= LEAST_WEIGHT:
             n_last = min(LAST_ROUNDS, self.n_rounds)
-            before = states[self.n_rounds - n_last - n_done - 1] if self.n_rounds > n_last else dictionary
+            first = self.n_rounds - n_last
+            before = states[first - self.n_done - 1] if first else dictionary
             self._repeat(before, n_last, turns.beliefs)
         return verdict
 
